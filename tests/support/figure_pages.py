@@ -84,14 +84,16 @@ def readme(held: Any) -> str:
 
 
 def real_sites(held: Any) -> str:
-    """The same for the other spiders."""
-    spiders = {"text": "main content", "meta": "metadata", "graph": "link graph"}
-    lines = [
-        line
-        for spider, words in spiders.items()
-        for line in _ways(held, spider, ("requests", "left", "lost", "cpu"), f"{words}, ")
-    ]
-    return rows(("", *WAYS.values()), lines)
+    """The same for the other spiders, in short."""
+    lines = []
+    for spider, words in (("text", "main content"), ("meta", "metadata"), ("graph", "link graph")):
+        figures = _ways(held, spider, ("left", "lost", "cpu"))
+        for variant, *rest in zip(figures[::3], figures[1::3], figures[2::3], strict=True):
+            cells = [
+                " / ".join(each) for each in zip(variant[1:], *(r[1:] for r in rest), strict=True)
+            ]
+            lines.append([f"{words}, {variant[0].partition(':')[0]}", *cells])
+    return rows(("near-duplicates / lost / CPU time", *WAYS.values()), lines)
 
 
 ROWS = {
@@ -105,7 +107,7 @@ ROWS = {
 }
 
 
-def _ways(held: Any, spider: str, figures: tuple[str, ...], words: str = "") -> list[list[str]]:
+def _ways(held: Any, spider: str, figures: tuple[str, ...]) -> list[list[str]]:
     """Return a line for each variant and figure; none for what was not crawled."""
     every = held["crawls"]["figures"]["all"]
     lines = []
@@ -115,7 +117,7 @@ def _ways(held: Any, spider: str, figures: tuple[str, ...], words: str = "") -> 
             form = "{:,.2f}" if figure == "cpu" else "{:,}"
             cells = [form.format(found[c][figure]) if c in found else "-" for c in WAYS]
             sites = f", {found['none']['site'].removeprefix('all ')} sites" * (figure == "pages")
-            lines.append([f"{words}{variant}{sites}: {ROWS[figure]}", *cells])
+            lines.append([f"{variant}{sites}: {ROWS[figure]}", *cells])
     return lines
 
 

@@ -162,7 +162,7 @@ def _records(site: Site, _: Contents, crawl: Any, reference: Any) -> Counts:
     def records(found: Any) -> Iterator[tuple[str, str]]:
         for url, item in found["items"]:
             if not (site.page_of(url) or "").startswith(ENDLESS):
-                links = {site.page_of(link) or "" for link in item.get("out_links", ())} - {""}
+                links = {site.page_of(link) or link for link in item.get("out_links", ())}
                 yield json.dumps([item | {"out_links": sorted(links)}], sort_keys=True), url
 
     got, wanted = list(records(crawl)), dict(records(reference))

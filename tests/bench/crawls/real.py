@@ -1,7 +1,7 @@
 """Real public spiders on their own saved pages, parse code unchanged: each page with variants and copies.
 
-    a repository's spider and the page that its tests have -> a site: the page and VARIANTS of it (a word of some sentences
-    is another, some rows are left out), each also with a campaign's parameter, under a section, and as a print version -> a crawl
+    a repository's spider and the page that its tests have -> a site: the page and VARIANTS of it (a number or a word of some
+    texts is another, some rows are left out), each also with a campaign's parameter, under a section, and as a print version -> a crawl
 
 A hub leads to all of them, in an order by chance; <base> makes links mean the same everywhere. What is wanted are the
 distinct items, but for their `source` and `url`, that the spider makes without the add-on.
@@ -92,17 +92,22 @@ def real_site(spider: RealSpider) -> BuiltSite:
 
 
 def varied(html: str, number: int) -> str:
-    """Return a page in which one word of every tenth sentence is another, and some rows are missing."""
+    """Return a page in which a number or a word of every tenth text is another, and some rows are missing."""
     chance = random.Random(number)
     tree = lxml.html.document_fromstring(html.encode("utf8", "replace"), lxml.html.HTMLParser(encoding="utf8"))  # fmt: skip
     rows = max((each.getchildren() for each in tree.iter()), key=len)
     for row in chance.sample(rows, len(rows) // 10):
         row.getparent().remove(row)
     for element in tree.iter():
-        if isinstance(element.tag, str) and element.tag not in ("script", "style", "title"):
-            words = (element.text or "").split(" ")
-            long = [at for at, word in enumerate(words) if word.isalpha() and len(word) > 4]
-            if long and len(words) > 4 and chance.random() < 0.1:
-                words[chance.choice(long)] = f"Other{number}"
-                element.text = " ".join(words)
+        if (
+            element.tag not in ("script", "style", "title")
+            and element.text
+            and chance.random() < 0.1
+        ):
+            changed = re.sub(
+                r"\b(1?\d|2[0-4])\b(?!:)", lambda day: str(int(day[1]) + 1), element.text, count=1
+            )
+            if changed == element.text and element.text.count(" ") > 3:
+                changed = re.sub(r"\b[a-z]{5,}\b", f"other{number}", element.text, count=1)
+            element.text = changed
     return lxml.html.tostring(tree, encoding="unicode")

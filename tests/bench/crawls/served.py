@@ -35,7 +35,7 @@ class Site:
     def __init__(
         self, site: BuiltSite, noisy: bool = False, most: int | None = None, as_is: bool = False
     ) -> None:
-        self.name, self.noisy, self.host = site.name, noisy, site.host
+        self.name, self.noisy, self.host, self._as_is = site.name, noisy, site.host, as_is
         pages = site.pages[:most]
         self.texts = {page.key: page.text for page in pages}
         self.starts = [url for url in site.starts if lookup(self.texts, url[7:])]
@@ -48,8 +48,10 @@ class Site:
         self._share = len(self._pages) / max(every, 1)
 
     def page_of(self, url: str) -> str | None:
-        """Return what a URL shows: the key of a page, "calendar YYYY-MM", or None."""
+        """Return what a URL shows: the key of a page, "calendar YYYY-MM", or None: also of other hosts."""
         parts = urlsplit(url)
+        if parts.hostname not in (self.host, self.mirror) and not self._as_is:
+            return None
         if self.noisy and (month := re.match(r"/calendar/(\d+)/(\d+)/?$", parts.path)):
             return f"calendar {month[1]}-{month[2]:0>2}"
         query = NOISE.sub("", parts.query).strip("&") if self.noisy else parts.query
