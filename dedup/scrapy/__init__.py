@@ -1,4 +1,4 @@
-"""The Scrapy add-on: of a page that looks like an accepted one only what is new passes, and copies are dropped unparsed.
+"""The Scrapy add-on: of a near-duplicate only what is new passes, and copies are dropped unparsed.
 
     ADDONS = {"dedup.scrapy.Addon": 500}
 
@@ -7,7 +7,7 @@ The way of a page:
     addon.py        puts the middlewares in place; settings.py reads the settings
     middlewares.py  Scrapy's calls, behind the guard (guard.py): a fault of ours never costs an item
     page/           request -> judge -> output -> in flight
-    evidence/       what the spider's items have shown: classes, digests
+    evidence/       what the spider's items have proven: patterns, digests of items
     memory/         a store, or a table service; what is kept between runs
     report/         what a person reads of a crawl
 """

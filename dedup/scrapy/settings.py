@@ -56,7 +56,7 @@ GONE = {
     ),
     "DEDUP_OWN_WORDS": "pages are compared by their text alone",
     "DEDUP_EXPLORE": "checks by the spider's items replace it (DEDUP_PROOF)",
-    "DEDUP_TRIES": "a page like others is compared with them, whatever they brought",
+    "DEDUP_TRIES": "a near-duplicate is checked, whatever its original brought",
 }
 logger = logging.getLogger("dedup")
 

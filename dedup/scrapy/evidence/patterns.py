@@ -166,7 +166,7 @@ class Patterns(Generic[R]):
             self._parameters[name.site, parameter] = times + 1
 
     def without_sessions(self, url: str, site: str) -> str:
-        """Return a URL without the parameters of its query that MANY pages of its site have shown to mean nothing."""
+        """Return a URL without the parameters of its query that MANY pages of its site have proven to mean nothing."""
         if "?" not in url or not self._parameters:
             return url
         parts = urlsplit(url)

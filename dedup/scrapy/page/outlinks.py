@@ -21,7 +21,7 @@ from dedup.scrapy.page.request import Budgets, note_paid_by
 from dedup.scrapy.page.session import Session
 
 MOST_LINKED = 2000  # links of a page whose URLs are compared with those of requests
-PAYING = 100  # budgets that are told of something new
+PAYING = 100  # budgets that something new refills
 LOOKED = 10  # requests of a page that are compared with its links
 
 

@@ -52,7 +52,7 @@ class Watched:
 def watch(session: Session, response: Response) -> Watched:
     """Return the output of a callback, watched."""
     found = Watched(session, response, [], None)
-    with guarded(session.counts, f"what {response} brings passes, and is not compared"):
+    with guarded(session.counts, f"what {response} brings passes, and is not checked"):
         found.output = Output(session, response, found.held)
     return found
 
