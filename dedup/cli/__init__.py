@@ -28,6 +28,7 @@ _COMMANDS = {
     "scan": ("cli.scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML files."),
     "audit": ("cli.audit", "Judge a sample of what another deduplication removed."),
     "why": ("cli.why", "Say why a crawl dropped a page, and what would change it."),
+    "urls": ("cli.urls", "Print what a crawl has learned of its URLs, as rules."),
     "evaluate": ("cli.evaluate", "Measure precision and recall on labelled pages."),
     "plan": ("cli.plan", "Show the memory and speed of tables for your documents."),
     "worker": ("cli.worker", "Split a Kafka topic into unique pages and duplicates."),
@@ -41,7 +42,7 @@ _COMMANDS = {
 
 # The commands in the help, by who uses them.
 _GROUPS = {
-    "Crawls and pages": ("demo", "scan", "audit", "compare", "why", "fingerprint", "text"),
+    "Crawls and pages": ("demo", "scan", "audit", "compare", "why", "urls", "fingerprint", "text"),
     "Services and stores": ("serve", "worker", "store", "plan"),
     "Lists of fingerprints": ("find-all", "find-clusters"),
     "Measurements": ("evaluate",),

@@ -22,11 +22,11 @@ _DID = {
     "dropped": "dropped before it was parsed",
     "links_skipped": "parsed, its links not followed (DEDUP_MODE)",
     "flagged": "flagged only (DEDUP_MODE = 'tag')",
-    "withheld": "parsed and compared, and what was known of it was withheld",
+    "withheld": "parsed and checked, and what was seen of it was withheld",
 }
 _WOULD = {
     "drop": "; the mode 'drop' would drop it unparsed",
-    "compare": "; the mode 'drop' would parse it, and withhold what is known",
+    "check": "; the mode 'drop' would parse it, and withhold what was seen",
 }
 
 
@@ -117,9 +117,9 @@ def _lines(drop: Drop) -> Iterator[str]:
         ("similarity", f"{alike(drop.similarity)}, {terminal.count(drop.distance, 'bit')} apart"),
         ("title, canonical", drop.identity),
         ("reason", drop.reason),
-        ("shown by", drop.rule),
+        ("proven by", drop.rule),
         ("withheld", ", ".join(terminal.count(n, what) for what, n in withheld.items() if n)),
-        ("of its site", drop.told),
+        ("of its site", drop.template),
         ("callback", drop.callback),
         *(("differs in", text) for text in _differences(drop)),
         *(("to keep it", text) for text in advice(drop)),

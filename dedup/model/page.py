@@ -520,7 +520,7 @@ REASONS = {
         Reason("unread", "too little of the page was read", judged=True),
         Reason("no_callback", "robots.txt, media, the shell"),
         Reason("inline", "downloaded by a callback, not by the scheduler"),
-        Reason("compared", "parsed, and only what is new of it passed", judged=True, setting=False),
+        Reason("checked", "parsed, and only what is new of it passed", judged=True, setting=False),
         Reason(
             "other_title",
             "similar text, but another title or canonical URL",

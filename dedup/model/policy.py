@@ -32,8 +32,7 @@ Preset = Literal["careful", "paper"]
 Similarity = float | Preset
 Mode = Literal["drop", "skip_links", "tag"]
 Unchanged = Literal["keep", "drop"]
-Urls = Literal["learn", "skip", "off"]
-Proof = Literal["items", "text"]
+Proof = Literal["items", "text", "exact"]
 ProofItems = Literal["withhold", "keep"]
 
 RESERVATION_SECONDS = 600.0
@@ -122,10 +121,10 @@ _ALL = (
     Setting("mode", Mode, "drop", "What happens to a near-duplicate."),
     Setting("report", Path | None, None, "File of the crawl's report, HTML or JSON.", words="the path of a file"),
     Setting("dropped", Path | None, None, "File that lists every drop, a line of JSON each.", words="the path of a file"),
-    Setting("proof", Proof, "items", "Whether the spider's items decide about near-duplicates, or the text."),
+    Setting("proof", Proof, "items", "Whether the spider's items decide about near-duplicates, the text, or all of a page."),
     Setting("proof_items", ProofItems, "withhold", "Whether pages parsed as evidence bring items equal to the original's."),
-    Setting("control", Annotated[int, Meta(ge=0, le=100)], 3, "Number of control visits for each callback.", "visits"),
-    Setting("risk", Annotated[float, Meta(ge=0.0, lt=1.0)], 0.5, "Wanted pages that a class of copies may be expected to drop before one is compared.", words="a number from 0.0 to below 1.0"),
+    Setting("control", Annotated[int, Meta(ge=0, le=100)], 3, "Pages of each callback that are fetched a second time to find what is noise.", "pages"),
+    Setting("risk", Annotated[float, Meta(ge=0.0, lt=1.0)], 0.5, "Wanted pages that a pattern of copies may be expected to drop before one is checked.", words="a number from 0.0 to below 1.0"),
     Setting("item_fields", tuple[str, ...], (), "Fields that tell items apart; the others do not count.", words="a list of names of items' fields"),
     Setting("item_ignore", tuple[str, ...], (), "Fields of items that are not compared.", words="a list of names of items' fields"),
     Setting(
@@ -176,8 +175,6 @@ _ALL = (
         "Compare within this namespace.",
         words="1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first",
     ),
-    Setting("urls", Urls, "learn", "Whether the crawl learns URL rules, and skips requests by them."),
-    Setting("url_rules", Path | None, None, "File of URL rules that hold, or never do, whatever is learned.", words="the path of a file"),
     Setting("service", tuple[str, ...], (), "Table services, in order of preference."),
     Setting(
         "timeout_seconds", _Seconds, TIMEOUT_SECONDS, "How long to wait for a service.", "seconds"

@@ -1,4 +1,4 @@
-"""The report of a crawl: what was dropped or withheld, what that saved, what to check.
+"""The report of a crawl: what was dropped or withheld, what was checked, what to look at.
 
     Crawl (plain values) -> crawl_report() -> parts -> HTML
                          -> json_report()  -> JSON, for programs and `dedup why`
@@ -52,7 +52,7 @@ _BECAME = {
 }
 _ADVICE = {  # by the reason that keeps many pages
     "short": "have too few words to be judged: are they made by JavaScript?",
-    "unread": "have more text than was read of them, or only the frame of their site: dedup can do little here",
+    "unread": "have more text than was read of them, or only the template of their site: dedup can do little here",
     "in_flight": "were kept since a near-duplicate was in flight for too long: a longer DEDUP_WAIT_SECONDS lets them "
     "wait for it",
     "start": "are start requests, which are kept: DEDUP_EXEMPT = '-start' judges them like others",
@@ -102,12 +102,11 @@ class Crawl(msgspec.Struct):
     stats            of the add-on, without their prefix; requests, responses, items: Scrapy's
     near_duplicates  groups of copies, by the document key of their original
     differences      copies, by how their URLs differ from their originals'
-    classes          of pages like accepted ones: name, what they brought (dropped, same, new, again), and an example of
-                     something new (page, original, fields)
-    waiting          requests that wait for something new, by what differs in their URLs
-    url_rules        rule, pairs, copy, original
+    patterns         of near-duplicates: name, site, difference of URLs, signals that differ, what they brought (dropped, same,
+                     new, again, forgotten), and an example of something new (page, original, fields)
+    noisy_fields     fields that alone differed in the items of many near-duplicates, and in how many
+    waiting          requests that wait for something new, by callback and site
     pages            what became of pages that were kept, by document key
-    seconds          CPU time of the `parsed` callbacks that ran
     dropped_bytes    of copies; dropped_file: where each of them is a line
     """
 
@@ -123,14 +122,12 @@ class Crawl(msgspec.Struct):
     near_duplicates: dict[str, CopyGroup] = {}
     hosts: dict[str, Host] = {}
     differences: dict[str, int] = {}
-    classes: list[dict[str, Any]] = []
+    patterns: list[dict[str, Any]] = []
+    noisy_fields: dict[str, int] = {}
     waiting: dict[str, int] = {}
-    url_rules: list[dict[str, Any]] = []
     pages: dict[str, str] = {}
     settings: dict[str, str] = {}
     warnings: Sequence[str] = ()
-    seconds: float = 0.0
-    parsed: int = 0
     dropped_bytes: int = 0
     dropped_file: str = ""
 
@@ -147,7 +144,7 @@ class Crawl(msgspec.Struct):
     @property
     def decided(self) -> int:
         """The pages of which something was decided: those of the statuses, and the exempt ones."""
-        statuses = ("unique", "compared", "near_duplicate", "refetch")
+        statuses = ("unique", "checked", "near_duplicate", "refetch")
         return sum(map(self.stat, statuses)) + sum(self.exempt.values())
 
 
@@ -157,12 +154,11 @@ def crawl_report(crawl: Crawl) -> ReportPage:
         *_headline(crawl),
         *(Warned(text) for text in _warnings(crawl)),
         _funnel(crawl),
-        _savings(crawl),
-        *_shown(crawl),
+        _work(crawl),
+        *_patterns(crawl),
         *_waiting(crawl),
         _groups(crawl),
         _hosts(crawl),
-        *_urls(crawl),
         Section("What to tune", [Lines(_advice(crawl))]),
         Section(
             "Settings in force",
@@ -192,26 +188,26 @@ def json_report(crawl: Crawl) -> bytes:
             for key, group in _by_risk(crawl)
         ],
         "hosts": [
-            {"host": host, "judged": seen.judged, "near_duplicates": seen.near_duplicates}
-            for host, seen in crawl.hosts.items()
+            {"host": host, "judged": counts.judged, "near_duplicates": counts.near_duplicates}
+            for host, counts in crawl.hosts.items()
         ],
     }
     return msgspec.json.format(msgspec.json.encode(found, enc_hook=str), indent=2) + b"\n"
 
 
 def _headline(crawl: Crawl) -> Iterator[Part]:
-    found, compared = crawl.stat("near_duplicate"), crawl.stat("compared")
+    found, checked = crawl.stat("near_duplicate"), crawl.stat("checked")
     yield Text(
-        f"{count(found, 'page')} of {crawl.decided:,} {'was a copy' if found == 1 else 'were copies'} of pages seen "
-        f"before, and {_BECAME[crawl.mode]}. {count(compared, 'page')} like others "
-        f"{'was' if compared == 1 else 'were'} parsed and compared."
+        f"{count(found, 'page')} of {crawl.decided:,} {'was a copy' if found == 1 else 'were copies'} of pages fetched "
+        f"before, and {_BECAME[crawl.mode]}. {count(checked, 'near-duplicate')} "
+        f"{'was' if checked == 1 else 'were'} parsed and checked."
     )
     yield FigureRow(
         [
             ("pages", crawl.decided),
             ("copies", found),
             ("share", percent(found, crawl.decided)),
-            ("compared", compared),
+            ("checked", checked),
             ("unique", crawl.stat("unique")),
             ("remembered", crawl.stat("inserted")),
         ]
@@ -224,6 +220,8 @@ def _warnings(crawl: Crawl) -> Iterator[str]:
     if errors:
         listed = ", ".join(f"{n:,} {kind}" for kind, n in sorted(errors.items()))
         yield f"Deduplication failed at times, and those pages were kept: {listed}. The log says why."
+    for field, pages in crawl.noisy_fields.items():
+        yield noisy_field(field, pages)
     if suspicious := _suspicious(crawl):
         more = f" and {len(suspicious) - 3:,} more" if len(suspicious) > 3 else ""
         yield (
@@ -242,7 +240,7 @@ def _funnel(crawl: Crawl) -> Section:
         Bar("pages", crawl.decided),
         Bar("unique", crawl.stat("unique"), "unique", True),
         Bar("copies", crawl.stat("near_duplicate"), "near", True),
-        Bar("parsed and compared", crawl.stat("compared"), "near", True),
+        Bar("parsed and checked", crawl.stat("checked"), "near", True),
         Bar("known URLs fetched once more", crawl.stat("refetch"), "refetch", True),
         *(Bar(f"{label_of(r)} ({r})", n, "exempt", True) for r, n in crawl.exempt.items()),
         Bar("remembered", crawl.stat("inserted")),
@@ -255,61 +253,60 @@ def _funnel(crawl: Crawl) -> Section:
     )
 
 
-def _savings(crawl: Crawl) -> Section:
-    found, spent = crawl.stat("near_duplicate"), float(crawl.stats.get("cpu_seconds", 0.0))
-    each = crawl.seconds / crawl.parsed if crawl.parsed else 0.0
+def noisy_field(field: str, pages: int) -> str:
+    """Return what a person may do about a field that alone differs in many near-duplicates."""
+    return (
+        f"items of {count(pages, 'near-duplicate')} differ from their original's in `{field}` alone: if it changes "
+        f"with every fetch, set DEDUP_ITEM_IGNORE = ['{field}']"
+    )
+
+
+def _work(crawl: Crawl) -> Section:
+    """Return what the crawl without dedup would have done, and this one did not; and what that cost."""
+    spent = float(crawl.stats.get("cpu_seconds", 0.0))
     figures: list[tuple[str, Cell]] = [
-        ("pages not parsed", found),
-        ("items withheld", crawl.stat("items/withheld")),
+        ("pages not parsed", crawl.stat("near_duplicate")),
+        ("items withheld", crawl.stat("items/withheld") + crawl.stat("unchanged_items")),
         ("requests withheld", crawl.stat("requests/withheld")),
-        ("requests not sent (URL rules)", crawl.stat("url_skipped")),
         ("MB not parsed", crawl.dropped_bytes / 1e6),
-        *([("seconds of callbacks saved", found * each)] if crawl.parsed else []),
         ("seconds spent on it", spent),
         ("milliseconds for each page", 1000 * spent / max(1, crawl.stat("probed"))),
     ]
-    parts: list[Part] = [FigureRow([each for each in figures if each[1] or "second" in each[0]])]
-    if crawl.mode == "drop" and crawl.parsed and found and spent > found * each:
-        parts.append(
-            Text(
-                "Deduplication took more CPU time than the callbacks that it saved: on this site it pays in requests, "
-                "bytes and items, not in CPU time."
-            )
-        )
     return Section(
-        "What it saved" if crawl.mode == "drop" else "What DEDUP_MODE = 'drop' would have saved",
-        parts,
-        "Requests that links on the dropped pages would have caused come on top. Saved CPU time is an estimate: the mean "
-        "of the callbacks that ran, for each page that was not parsed.",
+        "What dedup did" if crawl.mode == "drop" else "What DEDUP_MODE = 'drop' would have done",
+        [FigureRow([each for each in figures if each[1] or "second" in each[0]])],
+        "Without dedup these pages would have been parsed, these items yielded, and these requests sent: requests that "
+        "Scrapy's own filter drops are not counted.",
     )
 
 
-def _shown(crawl: Crawl) -> Iterator[Section]:
-    """Yield what the items have shown, by class."""
+def _patterns(crawl: Crawl) -> Iterator[Section]:
+    """Yield what the near-duplicates brought, by pattern."""
     counts = ("dropped", "same", "new", "again")
-    rows = [(c["name"], *map(c.get, counts)) for c in crawl.classes]
+    rows = [(p["name"], *map(p.get, counts)) for p in crawl.patterns]
     others = [
-        (c["name"], ", ".join(c["fields"]) or "other items", Link(c["page"]), Link(c["original"]))
-        for c in crawl.classes
-        if c["page"]
+        (p["name"], ", ".join(p["fields"]) or "other items", Link(p["page"]), Link(p["original"]))
+        for p in crawl.patterns
+        if p["page"]
     ]
-    headers = ("pages like others", "dropped", "brought nothing new", "something new", "sent again")
+    headers = ("pattern", "dropped", "brought nothing new", "something new", "fetched again")
     new = ("brought something new", "differing in", "for example", "beside")
     tables = [TablePart(names, r[:ROWS]) for names, r in ((headers, rows), (new, others)) if r]
     text = (
-        "A class is dropped unparsed once its pages brought items, all of them known; one that brought something new is "
-        "compared from then on."
+        "Near-duplicates of a pattern are dropped unparsed once such pages brought items, all of them seen before. After "
+        "one that brought something new they are checked."
     )
     if tables:
-        yield Section("What the spider's items have shown", tables, text)
+        yield Section("What near-duplicates brought", tables, text)
 
 
 def _waiting(crawl: Crawl) -> Iterator[Section]:
     if crawl.waiting:
-        table = TablePart(
-            ("their URLs differ from their page's by", "requests"), [*crawl.waiting.items()]
+        table = TablePart(("near-duplicates of", "requests"), [*crawl.waiting.items()])
+        text = (
+            "Their link budget was spent: their requests led to nothing new for too long. They are sent when something new "
+            "comes."
         )
-        text = "Requests of pages like others that led to nothing new for too long. They are sent when something new comes."
         yield Section("Requests that wait", [table], text)
 
 
@@ -376,30 +373,16 @@ def _hosts(crawl: Crawl) -> Section:
     return Section("Hosts", [TablePart(("host", "judged", "copies", "share"), rows)], more)
 
 
-def _urls(crawl: Crawl) -> Iterator[Section]:
-    if crawl.url_rules:
-        rows = [
-            (each["rule"], each["pairs"], Link(each["copy"]), Link(each["original"]))
-            for each in crawl.url_rules[:ROWS]
-        ]
-        skipped, would = crawl.stat("url_skipped"), crawl.stat("url_would_skip")
-        text = f"{count(would, 'request')} would not be sent with DEDUP_URLS = 'skip'."
-        if skipped:
-            text = f"{count(skipped, 'request')} not sent."
-        headers = ("rule", "pairs", "for example", "is the same page as")
-        yield Section("URL rules of this site", [TablePart(headers, rows)], text)
-
-
 def _advice(crawl: Crawl) -> list[str]:
     lines = [
         f"{n:,} of {count(crawl.decided, 'page')} {_ADVICE[reason]}."
         for reason, n in crawl.exempt.items()
         if reason in _ADVICE and n > (0.01 if reason == "in_flight" else MUCH) * crawl.decided
     ]
-    compared, same = crawl.stat("compared"), crawl.stat("items/equal")
+    checked, same = crawl.stat("checked"), crawl.stat("items/equal")
     if same > MUCH * crawl.decided:
         lines.append(
-            f"{same:,} of {count(compared, 'compared page')} brought nothing new, and were parsed for it: where pages are "
+            f"{same:,} of {count(checked, 'checked page')} brought nothing new, and were parsed for it: where pages are "
             "copies whatever they bring, DEDUP_PROOF = 'text' drops them at once; a higher DEDUP_RISK drops more."
         )
     if _suspicious(crawl) and crawl.mode != "tag":

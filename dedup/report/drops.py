@@ -24,10 +24,10 @@ WORDS = 12  # of each side of one
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """A page like an accepted one that was dropped, or of which something was withheld.
+    """A near-duplicate that was dropped, or a page of which something was withheld.
 
     time          ISO 8601, UTC
-    action        dropped; links_skipped: parsed without its links (DEDUP_MODE); withheld: parsed, and what is known of it
+    action        dropped; links_skipped: parsed without its links (DEDUP_MODE); withheld: parsed, and what was seen of it
                   withheld; flagged: the mode "tag" did nothing
     url, key      of the page, and its document key
     of            the document key of its original
@@ -38,10 +38,10 @@ class Drop(msgspec.Struct, frozen=True):
     differs       the first places where the texts differ: words of the original, words of the page;
                   null if the original's text was not in memory any more
     numbers_only  every difference is in words with digits
-    rule          why it was dropped: "text", or "items: " and the class that was shown to bring nothing new
-    would         in the mode "tag", what the mode "drop" would do: drop, or compare and withhold
+    rule          why it was dropped: "text", or "items: " and the pattern that is proven to bring nothing new
+    would         in the mode "tag", what the mode "drop" would do: drop, or check and withhold
     items, requests  how many were withheld
-    told          how much of the page is its site's frame, where that was learned
+    template      how much of the page is its site's template, where that was learned
     """
 
     time: str
@@ -57,15 +57,15 @@ class Drop(msgspec.Struct, frozen=True):
     differs: list[tuple[str, str]] | None = None
     numbers_only: bool = False
     rule: str = ""
-    would: Literal["", "drop", "compare"] = ""
+    would: Literal["", "drop", "check"] = ""
     items: int = 0
     requests: int = 0
-    told: str = ""
+    template: str = ""
 
     @property
     def is_parsed(self) -> bool:
-        """Whether it is parsed, and only what is known of it is withheld."""
-        return self.action == "withheld" or self.would == "compare"
+        """Whether it is parsed, and only what was seen of it is withheld."""
+        return self.action == "withheld" or self.would == "check"
 
 
 _ENCODER = msgspec.json.Encoder()

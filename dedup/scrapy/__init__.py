@@ -1,4 +1,4 @@
-"""The Scrapy add-on: of a page that looks like an accepted one only what is new passes, and copies are dropped unparsed.
+"""The Scrapy add-on: of a near-duplicate only what is new passes, and copies are dropped unparsed.
 
     ADDONS = {"dedup.scrapy.Addon": 500}
 
@@ -7,14 +7,13 @@ The way of a page:
     addon.py        puts the middlewares in place; settings.py reads the settings
     middlewares.py  Scrapy's calls, behind the guard (guard.py): a fault of ours never costs an item
     page/           request -> judge -> output -> in flight
-    evidence/       what the spider's items have shown: classes, digests, visits
+    evidence/       what the spider's items have proven: patterns, digests of items
     memory/         a store, or a table service; what is kept between runs
-    urls/           requests for known pages need not be sent
     report/         what a person reads of a crawl
 """
 
 from dedup.scrapy.addon import Addon
-from dedup.scrapy.exceptions import KnownUrl, NearDuplicate, near_duplicate_dropped
+from dedup.scrapy.exceptions import NearDuplicate, near_duplicate_dropped
 from dedup.scrapy.middlewares import CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
 from dedup.scrapy.page.session import forget
 
@@ -22,7 +21,6 @@ __all__ = [
     "Addon",
     "CallbackMiddleware",
     "DownloaderMiddleware",
-    "KnownUrl",
     "NearDuplicate",
     "SpiderMiddleware",
     "forget",

@@ -19,16 +19,3 @@ class NearDuplicate(IgnoreRequest):
             f"near-duplicate of {match.document.key} ({round(100 * match.similarity)} % similar, "
             f"distance {match.distance})"
         )
-
-
-class KnownUrl(IgnoreRequest):
-    """A request was not sent: by the site's rules it leads to a page accepted under another URL.
-
-    of     the document key of that page
-    rules  the rules that say so
-    """
-
-    def __init__(self, of: str, rules: list[str]) -> None:
-        """Keep these and make a message of them."""
-        self.of, self.rules = of, rules
-        super().__init__(f"the same page as {of}, by {', '.join(rules)}")

@@ -1,9 +1,10 @@
 """The guard between Scrapy and us, and what a crawl counts: pages, faults, CPU time.
 
-Invariant: no exception of ours leaves the guard. Every fault is counted as dedup/error/KIND for each page that it
-affected, and logged once for each kind; what the spider made passes.
+Invariant: no exception of ours leaves the guard, also where it is itself what fails. Every fault is counted as
+dedup/error/KIND for each page that it affected, and logged once for each kind; what the spider made passes.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -17,6 +18,9 @@ from dedup.core.faults import SayOnce
 from dedup.model.errors import DedupError
 
 logger = logging.getLogger("dedup")
+
+# What is a fault of ours; cancelled is what a connection that breaks down leaves to who waits for it.
+FAULTS = (Exception, asyncio.CancelledError)
 
 
 _Result = TypeVar("_Result")
@@ -39,20 +43,12 @@ class Counts:
         """Add to the stat dedup/NAME; Scrapy's collector gets it with the next flush()."""
         self._numbers[name] = self._numbers.get(name, 0) + number
 
-    @contextmanager
-    def guard(self, consequence: str) -> Iterator[None]:
-        """Count a fault inside the block, and end the block there."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - the one guard around all that Scrapy calls
-            self.fault(error, consequence)
-
     def run(self, work: Callable[[], object], consequence: str) -> None:
         """Do what the event loop calls; count a fault."""
-        with self.guard(consequence):
+        with guarded(self, consequence):
             work()
 
-    def fault(self, error: Exception, consequence: str, number: int = 1) -> None:
+    def fault(self, error: BaseException, consequence: str, number: int = 1) -> None:
         """Count an internal error for each page that it affected, and log it once for each kind."""
         kind = kind_of(error)
         self.add(f"error/{kind}", number)
@@ -68,6 +64,25 @@ class Counts:
         assert stats is not None
         for name, number in numbers.items():
             stats.inc_value(f"dedup/{name}", number)
+
+
+@contextmanager
+def guarded(counts: Counts, consequence: str) -> Iterator[None]:
+    """Count a fault inside the block, and end the block there: the guard around each call by Scrapy."""
+    try:
+        yield
+    except FAULTS as error:
+        count_fault(counts, error, consequence)
+
+
+def count_fault(counts: Counts, error: BaseException, consequence: str) -> None:
+    """Count a fault, without what may be broken itself."""
+    try:
+        counts.fault(error, consequence)
+    except FAULTS:
+        logger.error("[dedup] failed (%r); %s", error, consequence)
+        if counts.crawler.stats is not None:
+            counts.crawler.stats.inc_value("dedup/error/guard")
 
 
 class Meter:
@@ -113,6 +128,6 @@ class _Pausing(Generic[_Result]):
                 self._meter.__enter__()
 
 
-def kind_of(error: Exception) -> str:
+def kind_of(error: BaseException) -> str:
     """Return the stat name of a fault: "store_locked" for StoreLocked."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__).lower()

@@ -7,29 +7,31 @@
 Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from functools import cached_property
 from typing import Any, Self
+from weakref import WeakSet
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
+from dedup.model.errors import UsageError
 from dedup.model.page import Verdict
 from dedup.scrapy.exceptions import NearDuplicate, near_duplicate_dropped
-from dedup.scrapy.guard import logger
+from dedup.scrapy.guard import guarded, kind_of, logger
+from dedup.scrapy.page import watched
 from dedup.scrapy.page.in_flight import token_of
 from dedup.scrapy.page.judge import Judge
-from dedup.scrapy.page.output import Output
 from dedup.scrapy.page.request import again, forget_copied, mark
 from dedup.scrapy.page.session import Session
 from dedup.scrapy.settings import has_pipelines
 
+_broken: "WeakSet[Crawler]" = WeakSet()  # crawlers whose session could not be made
+
 FLAG = "near-duplicate"
-FLAG_PARSED = "near-duplicate-parsed"  # and compared
+FLAG_PARSED = "near-duplicate-parsed"  # and checked
 
 
 class _Middleware:
@@ -40,7 +42,7 @@ class _Middleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the crawler's session. Raises NotConfigured where the add-on cannot work."""
-        return cls(Session.of(crawler))
+        return cls(_session_of(crawler))
 
 
 class DownloaderMiddleware(_Middleware):
@@ -54,22 +56,10 @@ class DownloaderMiddleware(_Middleware):
         self,
         request: Request,
         spider: Spider | None = None,  # noqa: ARG002
-    ) -> Awaitable[None] | None:
-        """Remove from meta what belongs to another page; raise KnownUrl if the page was accepted under another URL.
-
-        A control visit waits for the next second: the page may show the time.
-        """
-        session, known, pause = self.session, None, None
-        try:
-            noted = forget_copied(request)
-            known = self._judge.known_url(request, noted)
-            if noted.control:
-                pause = asyncio.sleep(1 - time.time() % 1)
-        except Exception as error:  # noqa: BLE001 - a fault of ours never stops a request
-            session.counts.fault(error, f"{request} may pass for another page")
-        if known is not None:
-            raise known
-        return pause
+    ) -> None:
+        """Remove from meta what belongs to another page."""
+        with guarded(self.session.counts, f"{request} may pass for another page"):
+            forget_copied(request)
 
     async def process_response(
         self,
@@ -79,16 +69,14 @@ class DownloaderMiddleware(_Middleware):
     ) -> Response:
         """Return the page, or raise NearDuplicate. No other exception leaves this method."""
         session, drop = self.session, None
-        try:
+        with guarded(session.counts, f"{request} is kept"):
             verdict = await self._judge.judge(request, response)
-            if verdict is not None and verdict.reason in {"compared", "in_flight"}:
+            if verdict is not None and verdict.reason in {"checked", "in_flight"}:
                 response.flags.append(FLAG_PARSED)
             elif verdict is not None and verdict.status == "near_duplicate":
                 response.flags.append(FLAG)
                 if session.config.mode == "drop":
                     drop = self._drop(request, response, verdict)
-        except Exception as error:  # noqa: BLE001 - a fault of ours never costs a page
-            session.counts.fault(error, f"{request} is kept")
         if drop is not None:
             raise drop
         return response
@@ -124,7 +112,9 @@ class CallbackMiddleware(_Middleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> None:
         """Release the page, and leave the exception to others."""
-        with self.session.counts.guard(f"{response} stays in flight until its reservation expires"):
+        with guarded(
+            self.session.counts, f"{response} stays in flight until its reservation expires"
+        ):
             self.session.in_flight.end(_token(response), accepted=False)
 
 
@@ -141,8 +131,6 @@ class SpiderMiddleware(CallbackMiddleware):
             connect(middleware.item_scraped, signal=signals.item_scraped)
             connect(middleware.item_dropped, signal=signals.item_dropped)
             connect(middleware.item_error, signal=signals.item_error)
-        else:
-            middleware.session.in_flight.has_pipelines = False
         connect(middleware.request_scheduled, signal=signals.request_scheduled)
         connect(middleware.spider_idle, signal=signals.spider_idle)
         connect(middleware.spider_closed, signal=signals.spider_closed)
@@ -155,28 +143,25 @@ class SpiderMiddleware(CallbackMiddleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> AsyncIterator[Any]:
         """Pass on what a callback yields, and end the page when it is complete."""
-        output, complete = Output(self.session, response), False
-        if (journal := self.session.report.journal) is not None:
-            with self.session.counts.guard("the CPU time of callbacks is not known"):
-                result = journal.timed(result)
+        complete, output = False, watched.watch(self.session, response)
         try:
             try:
-                async for made in result:
-                    for passing in output.take(made):
+                async for one in result:
+                    for passing in watched.take(output, one):
                         yield passing
             except Exception:
-                for passing in output.held():
+                for passing in watched.held(output):
                     yield passing
                 raise
-            for passing in await output.finish():
+            for passing in await watched.finish(output):
                 yield passing
             complete = True
         finally:
-            output.end(complete=complete)
+            watched.end(output, complete=complete)
 
     async def spider_opened(self) -> None:
         """Begin the session (Scrapy's signal), before any request."""
-        with self.session.counts.guard("a store is used"):
+        with guarded(self.session.counts, "a store is used"):
             await self.session.begin()
 
     def item_scraped(self, response: Response | None) -> None:
@@ -188,42 +173,56 @@ class SpiderMiddleware(CallbackMiddleware):
         self._item_done(response, got_through=False)
 
     def _item_done(self, response: Response | None, *, got_through: bool) -> None:
-        with self.session.counts.guard(f"{response} stays in flight"):
+        with guarded(self.session.counts, f"{response} stays in flight"):
             self.session.in_flight.item_done(_token(response), got_through=got_through)
 
     def item_error(self, response: Response | None) -> None:
         """Forget the page of an item that a pipeline failed on (Scrapy's signal)."""
         request = getattr(response, "request", None)
-        with self.session.counts.guard(f"{response} stays remembered although its item failed"):
+        with guarded(self.session.counts, f"{response} stays remembered although its item failed"):
             if request is not None:
                 self.session.forget(request)
 
     def request_scheduled(self, request: Request) -> None:
         """Note that a page is fetched for a callback, not awaited in one (Scrapy's signal)."""
         session = self.session
-        try:
-            session.scheduling = True
+        with guarded(session.counts, f"{request} counts as awaited in a callback"):
+            session.schedules = True
             mark(request, scheduled=request.url)
-            session.requests.note(session.fingerprint(request))
-        except Exception as error:  # noqa: BLE001 - a fault of ours never costs a request
-            session.counts.fault(error, f"{request} counts as awaited in a callback")
+            session.note_request(request)
 
     def spider_idle(self) -> None:
         """Finish pending work, and send waiting requests: the spider may be closed now (Scrapy's signal)."""
-        with self.session.counts.guard("pages stay in flight"):
+        with guarded(self.session.counts, "pages stay in flight"):
             self.session.in_flight.commit()
-        with self.session.counts.guard("waiting requests are not sent"):
+        with guarded(self.session.counts, "waiting requests are not sent"):
             for space in self.session.spaces.values():
-                self.session.send(space.ledger.rest(), "requests/again")
-                self.session.send(map(again, space.ledger.last_looks()), "items/last_look")
+                self.session.send(space.budget.rest(), "requests/again")
+                self.session.send(map(again, space.patterns.last_checks()), "items/last_check")
 
     async def spider_closed(self, reason: str) -> None:
         """End the session (Scrapy's signal)."""
         counts = self.session.counts
-        with counts.guard("what this crawl has learned may be forgotten"):
+        with guarded(counts, "what this crawl has learned may be forgotten"):
             await self.session.close(reason)
-        with counts.guard("the last faults are not counted"):
+        with guarded(counts, "the last faults are not counted"):
             counts.flush()
+
+
+def _session_of(crawler: Crawler) -> Session:
+    """Return the crawler's session. Raises UsageError for wrong settings, NotConfigured where the add-on cannot work."""
+    if crawler in _broken:
+        raise NotConfigured
+    try:
+        return Session.of(crawler)
+    except (UsageError, NotConfigured):
+        raise
+    except Exception as error:
+        _broken.add(crawler)
+        if crawler.stats is not None:
+            crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
+        logger.exception("[dedup] is off in this crawl, pages are kept: %s", error)
+        raise NotConfigured from error
 
 
 def _token(response: Response | None) -> str | None:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence.difference import (
-    SHAPE_CHARACTERS,
+    CHARACTERS,
+    difference,
     differences,
     in_words,
-    letters,
-    shape,
+    signals,
     undirected,
 )
 
@@ -44,8 +44,8 @@ def full(url: str) -> str:
 def test_a_difference_names_what_differs(urls: tuple[str, str], expected: str) -> None:
     """In its direction, and for people without an empty word; undirected both ways are one."""
     one, two = map(full, urls)
-    assert shape(one, two) == expected
-    assert undirected(shape(one, two)) == undirected(shape(two, one))
+    assert difference(one, two) == expected
+    assert undirected(difference(one, two)) == undirected(difference(two, one))
     assert in_words(expected).strip(" ,`")
 
 
@@ -57,19 +57,19 @@ numbers = st.integers(0, 10**6).map(str)
 def test_a_difference_has_no_values(path: str, one: str, two: str, a: str, b: str) -> None:
     """So pages of one kind have one shape: another number in the path, another value of a parameter."""
     mine, other = (f"{HOST}/{path}/{n}" for n in (one, two))
-    assert shape(mine, other) == ("=" if one == two else "/1:#>#")
+    assert difference(mine, other) == ("=" if one == two else "/1:#>#")
     mine, other = (f"{HOST}/{path}?q={quote(value)}" for value in (a, b))
-    assert shape(mine, other) == ("=" if a == b else "?~q")
+    assert difference(mine, other) == ("=" if a == b else "?~q")
 
 
 @given(st.text(max_size=60), st.text(max_size=300))
 def test_any_two_texts_have_a_difference(one: str, two: str) -> None:
     """Within its length, and never empty."""
     for a, b in ((one, two), (HOST + "/" + one, HOST + "/" + two)):
-        assert 0 < len(shape(a, b)) <= SHAPE_CHARACTERS
+        assert 0 < len(difference(a, b)) <= CHARACTERS
         assert isinstance(differences(a, b), tuple)
-        undirected(shape(a, b))
-        in_words(shape(a, b))
+        undirected(difference(a, b))
+        in_words(difference(a, b))
 
 
 def test_letters_name_the_parts_of_pages_that_differ() -> None:
@@ -80,9 +80,9 @@ def test_letters_name_the_parts_of_pages_that_differ() -> None:
         return read_page(f"<html><body><main><p>{words}</p></main></body></html>").fingerprint
 
     one = page(f"{text} 5 euro")
-    assert letters(one, one, other_title=False) == ""
-    assert letters(one, one, other_title=True) == "t"
-    assert letters(one, page(f"{text} 6 euro"), other_title=False) == "wn"
-    assert letters(one, page(f"{text} 5 franc"), other_title=False) == "w"
+    assert signals(one, one, other_title=False) == ""
+    assert signals(one, one, other_title=True) == "t"
+    assert signals(one, page(f"{text} 6 euro"), other_title=False) == "wn"
+    assert signals(one, page(f"{text} 5 franc"), other_title=False) == "w"
     bare = msgspec.structs.replace(one, parts=b"")
-    assert letters(one, bare, other_title=False) == "?"
+    assert signals(one, bare, other_title=False) == "?"

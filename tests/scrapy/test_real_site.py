@@ -63,7 +63,7 @@ def crawl(tmp_path_factory, tell):
     ]
     found = set(result["alike"]) & set(result["dropped_copies"])
     result["evidence"] = [
-        path for path, page in result["pages"].items() if page.get("reason") == "compared"
+        path for path, page in result["pages"].items() if page.get("reason") == "checked"
     ]
     reasons = Counter(
         f"{page['status']} {page['reason']}".strip()

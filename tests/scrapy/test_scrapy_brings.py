@@ -216,7 +216,7 @@ def test_silence_is_no_evidence(crawls):
     """The copies of a spider without items are compared, all of them."""
     crawl = crawls["links"]
     assert crawl.dropped == {}
-    assert crawl.stat("compared") == 40
+    assert crawl.stat("checked") == 40
 
 
 def test_dead_pages_without_end_come_to_an_end(crawls):
@@ -269,10 +269,7 @@ def test_pages_that_a_callback_waits_for_are_exempt(crawls):
 
 
 SAID = {
-    "urls": (
-        {"DEDUP_URLS": "skip", "DEDUP_MODE": "tag"},
-        "skips no request unless DEDUP_MODE is 'drop'",
-    ),
+    "urls": ({"DEDUP_URLS": "skip"}, "the setting DEDUP_URLS has no effect: `dedup urls"),
     "paper": ({"DEDUP_SIMILARITY": "paper", "DEDUP_DISTANCE": 8}, "compares no texts"),
     "unknown": (
         {"DEDUP_MEMROY": "ever"},

@@ -248,7 +248,7 @@ def test_promise_1_nothing_is_lost_each_item_comes_once(crawls, name):
     assert len(items(crawl)) == len(set(items(crawl))) == 1 + COUNT
     assert {path for path in COPIES if path in crawl.parsed} | set(crawl.dropped) == set(COPIES)
     assert crawl.stat("items/dropped") == crawl.stat("near_duplicate") == len(crawl.dropped)
-    assert crawl.stat("compared") == crawl.stat("items/equal") == COUNT - len(crawl.dropped)
+    assert crawl.stat("checked") == crawl.stat("items/equal") == COUNT - len(crawl.dropped)
     assert crawl.faults == {}
 
 
@@ -257,9 +257,9 @@ def test_a_compared_page_is_parsed_and_says_so(crawls):
     crawl = crawls["shop"]
     event = crawl.event("/0?print=1")
     assert event["flags"] == ["near-duplicate-parsed"]
-    assert (event["dedup"]["status"], event["dedup"]["reason"]) == ("exempt", "compared")
+    assert (event["dedup"]["status"], event["dedup"]["reason"]) == ("exempt", "checked")
     assert event["dedup"]["of"] == f"{crawl.url}/0"
-    assert crawl.stat("released") == crawl.stat("compared")
+    assert crawl.stat("released") == crawl.stat("checked")
 
 
 def test_risk_says_how_many_are_dropped_between_two_looks(crawls):
@@ -271,12 +271,14 @@ def test_risk_says_how_many_are_dropped_between_two_looks(crawls):
 def test_item_fields_tell_items_apart(crawls):
     """Of DEDUP_ITEM_FIELDS' fields alone items are made equal: another one changes with each page."""
     assert len(crawls["fields"].dropped) > COUNT / 2
-    assert crawls["fields"].stat("items/control") == 0
+    assert crawls["fields"].stat("items/second_fetch") == 0
 
 
 def test_copies_of_a_spider_that_keeps_pages_are_dropped_unparsed(crawls):
-    """Where items hold nothing but the page, and pages are equal but for their frame."""
-    assert set(crawls["keeper"].dropped) == set(COPIES)
+    """Where items hold nothing but the page, and pages are equal but for their template; spot checks bring no item, either."""
+    checked = set(COPIES) - set(crawls["keeper"].dropped)
+    assert 1 <= len(checked) <= 3
+    assert crawls["keeper"].stat("items/withheld") == len(checked)
 
 
 def test_promise_1_nothing_is_lost_what_is_new_passes(crawls):
@@ -300,5 +302,5 @@ def test_tag_says_what_drop_would_do(crawls):
     would = {e["path"]: e["dedup"]["would"] for e in crawls["shop_tag"].of("parsed")}
     drop = crawls["shop"]
     assert {path for path, said in would.items() if said == "drop"} == set(drop.dropped)
-    assert {path for path, said in would.items() if said == "compare"} == drop.parsed & {*COPIES}
-    assert set(would.values()) == {"drop", "compare", "keep"}
+    assert {path for path, said in would.items() if said == "check"} == drop.parsed & {*COPIES}
+    assert set(would.values()) == {"drop", "check", "keep"}

@@ -68,7 +68,7 @@ def test_every_page_dropped_or_withheld_is_a_line_in_every_mode(tmp_path):
         rule = "items: parse, parameter `copy` added (words, "
         assert all(line.rule.startswith(rule) for line in unparsed)
     for n in range(COPIES):
-        would = {"dropped": "drop", "withheld": "compare"}[became["drop", str(n)]]
+        would = {"dropped": "drop", "withheld": "check"}[became["drop", str(n)]]
         assert became["tag", str(n)] == would
     counted = Counter(mode for mode, _ in became)
     assert counted["drop"] == counted["tag"] == COPIES
@@ -108,7 +108,7 @@ def test_a_new_crawl_begins_an_empty_file(tmp_path):
     for job, expected in (({}, COPIES), ({"JOBDIR": str(tmp_path / "job")}, COPIES)):
         file.write_text('{"cut')
         crawl = run_case(tmp_path, Case(PAGES, BEGINS, settings | job))
-        assert crawl.stat("near_duplicate") + crawl.stat("compared") == COPIES
+        assert crawl.stat("near_duplicate") + crawl.stat("checked") == COPIES
         assert len(file.read_text().splitlines()) == expected
     with file.open("a") as more:
         more.write('{"cut')

@@ -21,7 +21,7 @@ from sizes import FULL
 
 import dedup
 from dedup.model.errors import DedupError
-from dedup.scrapy.evidence.digest import Digest, encode
+from dedup.scrapy.evidence.items import ItemsDigest, encode
 from dedup.scrapy.guard import kind_of
 from dedup.store import store
 from dedup.store.verify import verify_store
@@ -78,7 +78,7 @@ def site():
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, site):
     """The folder of a store that every crawl begins with a copy of; its pages brought their address."""
-    brought = encode(Digest(1))
+    brought = encode(ItemsDigest(1))
     folder = tmp_path_factory.mktemp("made")
     with dedup.open(folder, namespace="site") as detector, patch.object(store, "TAIL_AT_CLOSE", 1):
         for path, page in STORED.items():

@@ -2,8 +2,6 @@
 
 import re
 import signal
-import time
-from functools import partial
 
 import pytest
 from crawling import (
@@ -179,7 +177,6 @@ def crawls(tmp_path_factory):
         "fails": Case(shop(range(10)), FAILS, WRITES),
         "hostile": Case(twins(12), HOSTILE, WRITES),
         "constant": Case(counters(30), beside("'news'"), WRITES),
-        "volatile": Case(counters(30), beside("str(time.time_ns())"), WRITES),
     }
     return run_cases(tmp_path_factory.mktemp("items"), cases, setup="import time")
 
@@ -220,8 +217,8 @@ def test_promise_1_a_counter_in_a_page_that_is_kept_costs_no_item(crawls):
     """Of spiders that keep pages beside other data, with control visits and without."""
     for name, number in (("pages", 60), ("nocontrol", 30)):
         assert {sku for (sku,) in items(crawls[name], "sku")} == {str(n) for n in range(number)}
-    assert 1 <= crawls["pages"].stat("items/control") <= 3
-    assert crawls["nocontrol"].stat("items/control") == 0
+    assert 1 <= crawls["pages"].stat("items/second_fetch") <= 3
+    assert crawls["nocontrol"].stat("items/second_fetch") == 0
 
 
 def test_a_position_keeps_copies_until_it_is_ignored(crawls):
@@ -247,34 +244,10 @@ def test_items_that_cannot_be_read_keep_their_pages(crawls):
     assert len(items(crawls["hostile"], "sku")) == 24
 
 
-@pytest.mark.parametrize("name", ["constant", "volatile"])
-def test_what_stands_beside_the_page_is_compared(crawls, name):
+def test_what_stands_beside_the_page_is_compared(crawls):
     """The next page may bring another constant; a copy with an equal one is withheld, whatever number it counts."""
-    assert not crawls[name].stat("items/by_text")
-    assert len(items(crawls[name], "url")) <= 31 + 3
-
-
-def test_evidence_lasts_with_the_memory(tmp_path):
-    """The next crawl drops copies from the first one on; a damaged file is named, and nothing is lost."""
-    settings = WRITES | {"DEDUP_MEMORY": "ever"}
-    learned = tmp_path / "dedup" / "only" / "learned"
-    last = {f"/r/{n}": product(100 + n, f"new {n}") for n in range(24)}
-    with serve({}) as server:
-        case = Case({}, ITEMS, settings)
-
-        def crawled(pages: dict[str, Page]) -> Crawl:
-            server.pages = {path: [page] for path, page in pages.items()}
-            return Crawling(tmp_path, {"only": (server, case)}).end()["only"]
-
-        crawled(shop(range(12)))
-        assert learned.read_bytes()
-        second = crawled(shop(range(12, 24)))
-        assert sum("utm_source" in path for path in second.dropped) >= 8
-        learned.write_bytes(b"\0" + learned.read_bytes()[:100])
-        third = crawled(linked(last))
-    assert {sku for (sku,) in items(third, "sku")} >= {f"new {n}" for n in range(24)}
-    assert "learned cannot be used" in third.log
-    assert not third.faults
+    assert not crawls["constant"].stat("items/by_text")
+    assert len(items(crawls["constant"], "url")) <= 31 + 3
 
 
 def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_path):
@@ -300,23 +273,6 @@ def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_
     }
     assert len(today) == 20
     assert not second.faults
-
-
-def test_a_control_visit_waits_for_the_next_second_and_copies_for_the_visit(tmp_path):
-    """Else a time on the page would not be found to change, and some ten copies would come until it is known to."""
-    times: dict[str, list[float]] = {}
-    pages = counters(30)
-    for path, answers in list(pages.items()):
-        found = times[path] = []
-        before = partial(lambda found: found.append(time.time()), found)
-        many = [answers] if isinstance(answers, Page) else answers
-        pages[path] = [Page(page.body, before=before) for page in many]
-    crawl = run_case(tmp_path, Case(pages, WHOLE_PAGES, WRITES))
-    assert crawl.stat("items/control")
-    visited = [found for found in times.values() if len(found) == 2]
-    assert visited
-    assert all(int(second) > int(first) for first, second in visited)
-    assert len(items(crawl, "url")) <= 31 + 3
 
 
 class Printed:
@@ -374,7 +330,7 @@ def parse(self, response):
 WAITS = """
 async def parse(self, response):
     self.note("parsed", response)
-    if response.meta["dedup"].get("reason") == "compared":
+    if response.meta["dedup"].get("reason") == "checked":
         self.note("looking", response)
         import asyncio
         await asyncio.sleep(3600)
@@ -456,7 +412,7 @@ def parse(self, response):
 
 @pytest.mark.parametrize("mode", ["drop", pytest.param("tag", marks=pytest.mark.long)])
 def test_promise_1_a_text_that_holds_the_page_is_compared_at_every_visit(tmp_path, mode):
-    """A control visit finds the counter volatile, not the text; in the mode "tag" a copy's text equals its original's."""
+    """Beside a counter of the spider, in each mode: other words are another item."""
     texts = {n: f"{words(n)} sold for {n + 50} euro" for n in range(1, 31)}
     plain = {f"/a/{n}": article(n, text=text) for n, text in texts.items()}
     copies = {f"/a/{n}?from=1": article(n, text=text) for n, text in texts.items()}
@@ -468,6 +424,3 @@ def test_promise_1_a_text_that_holds_the_page_is_compared_at_every_visit(tmp_pat
     assert {body for (body,) in items(crawl, "body") if body.endswith("99 euro")} == {
         f"{text} 99 euro" for text in texts.values()
     }
-    if mode == "drop":
-        assert crawl.stat("items/volatile") == 1
-        assert len(crawl.dropped) >= 8

@@ -244,7 +244,7 @@ def parse_data(self, response):
 """
 BY_DATA = 'response.css("main [data-value]::attr(data-value), main i::attr(lang)").get()'
 BY_URL = '"/data/" + response.url.split("/")[-1]'
-FEW_HELD = "import dedup.scrapy.page.compared\ndedup.scrapy.page.compared.HELD = 200\n"
+FEW_HELD = "import dedup.scrapy.page.checked\ndedup.scrapy.page.checked.HELD = 200\n"
 ROWS = 220
 MANY = """
 def parse(self, response):

@@ -132,10 +132,11 @@ def cars():
 
 
 def kept_markup():
-    """Pages kept as markup differ in a picture, or in a data attribute."""
+    """Pages kept as markup, to take data out of it later, differ in a picture, or in a data attribute."""
     found = {f"/strip/{n}": page(9, more=f"<img src='/img/{n}.png'>") for n in range(25)}
     found |= {f"/map/{n}": page(10, more=f"<p data-place='{n}'></p>") for n in range(25)}
-    return Case({"/": start(*found)} | found, keeps("{'url': response.url, 'html': response.text}"))
+    body = keeps("{'url': response.url, 'html': response.text}")
+    return Case({"/": start(*found)} | found, body, {"DEDUP_PROOF": "exact"})
 
 
 def topics(topic):
@@ -484,7 +485,8 @@ def prices():
     """A corpus builder's pages, which differ in their structured data alone."""
     data = '<script type="application/ld+json">{"@type": "Offer", "price": %d}</script>'
     found = {f"/doc/{n}": page(31, more=data % (2 * n + 1)) for n in range(40)}
-    return Case({"/": start(*found)} | found, keeps("{'url': response.url, 'html': response.text}"))
+    body = keeps("{'url': response.url, 'html': response.text}")
+    return Case({"/": start(*found)} | found, body, {"DEDUP_PROOF": "exact"})
 
 
 def draws():
@@ -596,16 +598,16 @@ def test_promise_1_nothing_is_lost(crawls, name):
 
 @pytest.mark.parametrize("name", ["few_words", "data_pages", "insists"])
 def test_pages_that_bring_nothing_new_end(crawls, name):
-    """With few words, or with more data than text: their requests cost the budget; asked for again: compared."""
+    """With few words, or with more data than text: their requests cost the budget; asked for again: checked."""
     assert len(crawls[name].requested) < MOST / 2
 
 
 FULL = """
-import dedup.scrapy.page.compared as compared
-compared.HELD = 2
-def fails(self):
+import dedup.scrapy.page.checked as checked
+checked.HELD = 2
+def fails(self, passing):
     raise RuntimeError("a fault of ours")
-compared.Compared._release = fails
+checked.CheckedPage._released = fails
 """
 
 

@@ -248,7 +248,7 @@ def test_promise_1_nothing_is_lost_of_an_item_that_failed(crawls):
     """An equal item of a copy passes, although the copy looks like a third page."""
     crawl = crawls["colours"]
     assert crawl.paths("item_error") == ["/red/broken"]
-    assert crawl.meta("/red/copy")["reason"] == "compared"
+    assert crawl.meta("/red/copy")["reason"] == "checked"
     assert crawl.stats["item_scraped_count"] == 3  # of /, /blue and /red/copy
 
 

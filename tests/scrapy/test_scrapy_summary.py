@@ -28,7 +28,7 @@ CASES = {
 }
 CASES["tag"] = Case(CASES["copies"].pages, ITEMS, {"DEDUP_MODE": "tag"})
 FIGURES = re.compile(
-    r"([\d,]+) (unique|compared|dropped|copies|known URLs fetched once more|exempt)"
+    r"([\d,]+) (unique|checked|dropped|copies|known URLs fetched once more|exempt)"
 )
 
 
@@ -57,19 +57,19 @@ def test_it_adds_up(crawls):
         total = int(re.match(r"\[dedup\] (\d+) pages", lines[0])[1])
         parts = {what: int(number) for number, what in FIGURES.findall(lines[0])}
         assert total == sum(parts.values()) == crawl.stats["downloader/response_count"]
-        assert parts.get("compared", 0) == crawl.stat("compared")
+        assert parts.get("checked", 0) == crawl.stat("checked")
 
 
 def test_copies_are_told_by_their_urls(crawls):
-    """How many were dropped unparsed, in words by how their URLs differ, and what became of those compared."""
+    """How many were dropped unparsed, in words by how their URLs differ, and what became of those checked."""
     crawl, lines = crawls["copies"], lines_of(crawls, "copies")
     copies, equal = crawl.stat("near_duplicate"), crawl.stat("items/equal")
     assert copies + equal == 40
     assert lines[1:3] == [
         f"[dedup] dropped {copies} copies unparsed: parameter `sid` added ({copies})",
-        f"[dedup] {equal} compared pages: {equal} brought nothing new; {equal} items withheld",
+        f"[dedup] {equal} near-duplicates were checked: {equal} gave nothing new; {equal} items withheld",
     ]
-    assert len(lines) == 5
+    assert len(lines) == 4
 
 
 def test_tag_mode_says_what_drop_would_do(crawls):
@@ -83,24 +83,34 @@ def test_tag_mode_says_what_drop_would_do(crawls):
 
 
 def test_the_longest_summary():
-    """All that can be said at once is eight lines; classes that brought something new, faults and URL rules are said."""
+    """All that can be said at once is eight lines; patterns that brought something new, and faults are named."""
     counts = dict.fromkeys(STATS, 3) | {"error/store_locked": 2, "exempt/short": 4}
     counts |= {"cpu_seconds": 0.003, "near_duplicate/distance/1": 3}
     counts = {name: n for name, n in counts.items() if not name.endswith(("/KIND", "/REASON"))}
     crawl = Crawl("drop", stats=counts)
     crawl.differences = {"parameter `sid` added": 2, "`/amp` added": 1}
-    crawl.classes = [{"name": "parse, parameter `color` added (frame)", "again": 3}]
-    crawl.waiting = {"parameter `page`": 38}
-    crawl.url_rules = [{"rule": "drop:sid a.test"}]
+    crawl.patterns = [{"name": "parse, parameter `color` added (frame)", "again": 3}]
+    crawl.waiting = {"parse on a.test": 38}
     assert summary(crawl, "9 documents in store").splitlines() == [
-        "[dedup] 16 pages: 3 unique + 3 compared + 3 dropped + 3 known URLs fetched once more + 4 exempt (short 4)",
+        "[dedup] 16 pages: 3 unique + 3 checked + 3 dropped + 3 known URLs fetched once more + 4 exempt (short 4)",
         "[dedup] dropped 3 copies unparsed: parameter `sid` added (2), `/amp` added (1); 3 by their text alone",
-        "[dedup] 6 compared pages: 3 brought nothing new, 3 brought new items; 3 items and 3 requests withheld",
-        "[dedup] 3 dropped pages requested again, since one like them brought something new: parse, parameter "
+        "[dedup] 3 near-duplicates were checked: 3 gave nothing new, 3 gave new items, 3 gave only new links; 3 items and 3 "
+        "requests withheld",
+        "[dedup] 3 items of pages fetched again withheld: an earlier crawl has them",
+        "[dedup] 3 dropped pages fetched again, since one of their pattern brought something new: parse, parameter "
         "`color` added (frame) (3)",
-        "[dedup] the budget is spent: 38 requests wait for something new: parameter `page` (38)",
-        "[dedup] URLs: 3 requests not sent, 3 requests would not be sent with DEDUP_URLS = 'skip', by 1 rule: "
-        "drop:sid a.test",
+        "[dedup] the link budget is spent: 38 requests wait for something new: parse on a.test (38)",
         "[dedup] faults of dedup, what they concerned was kept: store_locked (2)",
         "[dedup] 3 pages remembered: 9 documents in store; CPU 1000 us a page",
     ]
+
+
+def test_a_crawl_that_gained_nothing_says_so():
+    """In the last line, with what it cost; not where something was withheld."""
+    crawl = Crawl("drop", stats={"unique": 40, "probed": 40, "inserted": 40, "cpu_seconds": 0.004})
+    last = summary(crawl, "40 documents in store").splitlines()[-1]
+    assert last == (
+        "[dedup] 40 pages remembered: 40 documents in store; nothing gained on this site, CPU 100 us a page"
+    )
+    crawl.stats["items/withheld"] = 1
+    assert "nothing gained" not in summary(crawl, "40 documents in store")

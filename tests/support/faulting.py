@@ -1,8 +1,8 @@
 """Faults put into every call that a crawl makes into dedup, one call at a time.
 
     POINTS            functions and public methods of detector and store, by name
-    ADDON             every function and method of the add-on that a crawl with a store and reports loads, but for the guard
-                      and what Scrapy calls
+    ADDON             every function and method of the add-on that a crawl with a store and reports loads, but for the functions
+                      of the guard, and what Scrapy calls
     armed(...)        the __init__ of a spider, which arms a fault; stormy(...) arms all of them
     prepare()         in the crawl's process: wraps every point
 
@@ -94,11 +94,10 @@ def _find() -> dict[str, tuple[Any, str]]:
 _FOUND = _find()
 POINTS = sorted(_FOUND)
 
-# What stands between Scrapy and the rest, and what is called before a crawl, where an error is told to the user.
+# What stands between Scrapy and the rest: the methods that Scrapy calls, and the functions of the guard.
 GUARD = (
-    "scrapy.addon.", "scrapy.settings.", "scrapy.middlewares.", "scrapy.page.output.Output.",
-    "scrapy.guard.Counts.", "scrapy.guard.kind_of", "scrapy.page.session.Session.of", "scrapy.__getattr__",
-    "scrapy.report.journal._measured",
+    "scrapy.addon.", "scrapy.middlewares.", "scrapy.guard.guarded", "scrapy.guard.count_fault", "scrapy.guard.kind_of",
+    *(f"scrapy.page.watched.{name}" for name in ("watch", "take", "finish", "held", "end", "_failed")),
 )  # fmt: skip
 BY_HAND = {"scrapy.middlewares.DownloaderMiddleware._drop", "scrapy.middlewares._token"}
 
@@ -322,8 +321,8 @@ def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
     from dedup.scrapy.middlewares import DownloaderMiddleware
     from dedup.scrapy.page.in_flight import PagesInFlight
-    from dedup.scrapy.page.output import Output
     from dedup.scrapy.page.session import Session
+    from dedup.scrapy.page.watched import Output
     from dedup.store.index import Index
 
     _marked(Session, "_open", "opening")

@@ -1,9 +1,9 @@
-"""How a page differs from the accepted page that it looks like: the one grammar of URL differences.
+"""How a near-duplicate differs from its original: the one grammar of URL differences, and the signals of the pages.
 
-    (original, page) -> differences() -> ("?+utm_source", "host:www>m") -> shape: joined by a space
-    two fingerprints -> letters() -> "nf": numbers and what frames the text differ
+    (original, page) -> differences() -> ("?+utm_source", "host:www>m") -> difference(): joined by a space
+    two fingerprints -> signals() -> "nf": numbers and the template differ
 
-A difference never holds a value, so that pages of one kind have one shape:
+A difference of URLs never holds a value, so that pages of one pattern have one difference:
 
     ?+NAME ?-NAME ?~NAME   a parameter was added, removed, has another value
     /INDEX:A>B             another segment of the path; A and B are # (a number), x (with digits), w (a word)
@@ -21,21 +21,25 @@ from urllib.parse import parse_qsl, urlsplit
 
 from dedup.model.page import PARTS, TEXT_HASH, PageFingerprint
 
-SHAPE_CHARACTERS = 200
+CHARACTERS = 200
 MOST_PARAMETERS = 100
-MOST_WORDS = 2  # segments that one path has and the other has not, which a shape names
+MOST_WORDS = 2  # segments that one path has and the other has not, which a difference names
 
-WORDS, TITLE, UNKNOWN = "w", "t", "?"
-NUMBERS, HEADING, BESIDE, FRAME = "n", "h", "b", "f"
+WORDS, TITLE, UNKNOWN, GIVEN = "w", "t", "?", "g"
+NUMBERS, HEADING, BESIDE, TEMPLATE = "n", "h", "b", "f"
 DATA, PICTURES, ATTRIBUTES = "j", "s", "d"  # inline data, pictures, data attributes
-LETTERS = {part.letter: part.name for part in PARTS} | {WORDS: "words", TITLE: "title"}
+SIGNALS = {part.letter: part.name for part in PARTS} | {
+    WORDS: "words",
+    TITLE: "title",
+    GIVEN: "what its callback was given",
+}
 
 _DIGITS = re.compile(r"[\d.,_-]*\d[\d.,_-]*")
 _SEGMENT = re.compile("/[0-9]+:([#xw])>([#xw])")
 
 
-def letters(one: PageFingerprint, other: PageFingerprint, *, other_title: bool) -> str:
-    """Return which parts of two pages differ, a letter each; "?" if the parts of one are not known."""
+def signals(one: PageFingerprint, other: PageFingerprint, *, other_title: bool) -> str:
+    """Return which signals of two pages differ, a letter each; "?" if those of one are not known."""
     found = TITLE * other_title
     if one.sketch[TEXT_HASH:] != other.sketch[TEXT_HASH:]:
         found += WORDS
@@ -67,14 +71,20 @@ def differences(original: str, page: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shape(original: str, page: str) -> str:
+def difference(original: str, page: str) -> str:
     """Return the differences as one text; "=" if there are none."""
-    return " ".join(differences(original, page))[:SHAPE_CHARACTERS] or "="
+    return " ".join(differences(original, page))[:CHARACTERS] or "="
 
 
-def undirected(shape: str) -> str:
-    """Return a shape whichever of the two pages came first."""
-    return " ".join(map(_undirected, shape.split(" ")))
+def undirected(difference: str) -> str:
+    """Return a difference whichever of the two pages came first."""
+    return " ".join(map(_undirected, difference.split(" ")))
+
+
+def parameter_of(difference: str) -> str:
+    """Return the parameter of a query that is all the difference; "" if it is another one, or more."""
+    is_one = difference[:2] in {"?+", "?-", "?~"} and " " not in difference
+    return difference[2:] if is_one else ""
 
 
 def _undirected(found: str) -> str:
@@ -87,22 +97,29 @@ def _undirected(found: str) -> str:
     return begin + colon + ">".join(sorted(rest.split(">")))
 
 
-def in_words(shape: str) -> str:
-    """Return a shape for people: "parameter `sid` added, on host `m`"."""
-    return ", ".join(dict.fromkeys(map(_in_words, shape.split(" "))))
+def in_words(difference: str) -> str:
+    """Return a difference for people: "parameter `sid` added, on host `m`"."""
+    return ", ".join(dict.fromkeys(map(_in_words, difference.split(" "))))
 
 
 def _in_words(found: str) -> str:
     kinds = {"+": "added", "-": "removed", "~": "changed"}
     if found[:1] == "?" and found[1:2] in kinds:
         return f"parameter `{found[2:]}` {kinds[found[1]]}"
-    if found[:1] == "?" and found[1:]:  # of an undirected shape
+    if found[:1] == "?" and found[1:]:  # of an undirected difference
         return f"parameter `{found[1:]}`"
     if segment := _SEGMENT.fullmatch(found):
         kind = {"##": "number", "ww": "word"}.get(segment[1] + segment[2], "part")
         return f"another {kind} in the path"
     if found.startswith("host"):
-        return f"on host `{found.rpartition('>')[2]}`" if ">" in found else "on another host"
+        name = found.rpartition(">")[2]
+        return (
+            f"on host `{name}`"
+            if name
+            else "on the bare host"
+            if ">" in found
+            else "on another host"
+        )
     if found in {"=", "?", "slash", "longer", "shorter"}:
         said = {"=": "the same URL", "?": "another URL", "slash": "a slash at the end"}
         return said.get(found, f"a {found} path")

@@ -1,4 +1,5 @@
-"""How much is enough: the two measures that the rules of evidence share."""
+"""How much is enough: the measures that the rules of evidence share."""
 
-FEW = 3  # pages, originals or values, from which on what all of them show is no coincidence
-MOST = 0.5  # of a page, in characters, words or links, from which on a part stands for the whole
+FEW = 3  # pages, from which on what all of them have in common is no coincidence
+MANY = 10  # pages or requests, from which on something is worth a fetch, or proven
+MOST = 0.5  # of a page, in characters or words, from which on a part stands for the whole

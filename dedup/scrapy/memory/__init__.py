@@ -1,19 +1,17 @@
 """What a crawl remembers: a store of its own (embedded.py), or a table service (service.py).
 
-state.py  what the add-on has learned, in the store's folder; and what a job needs to resume, in its JOBDIR
+state.py  what a job needs to resume, in its JOBDIR
 
 Invariant: an error while a page is judged keeps the page, also while a service is unavailable. A memory itself counts
 the results of insert, release and forget, at once or later; none of its errors reaches the crawl.
 """
 
-from collections.abc import Iterable
-from pathlib import Path
 from shlex import quote
 from typing import Protocol
 
 from dedup.detector import AsyncDetector
 from dedup.model.errors import StoreLocked
-from dedup.model.page import Document, Verdict
+from dedup.model.page import Verdict
 from dedup.scrapy.guard import Counts
 from dedup.scrapy.memory.state import Job
 from dedup.scrapy.settings import Config
@@ -25,13 +23,6 @@ class NamespaceMemory(Protocol):
     @property
     def detector(self) -> AsyncDetector:
         """The detector of the pages. Called with the meter running, which stops while this waits."""
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of its store; None if the store is not in this process."""
-
-    def documents(self) -> Iterable[Document]:
-        """Return the last documents of the store when it was opened, at most some thousands."""
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages whose callbacks succeeded."""

@@ -24,14 +24,13 @@ from dedup.detector import AsyncEmbeddedDetector, EmbeddedDetector, open_embedde
 from dedup.detector.detector import is_open
 from dedup.model.errors import RecipeMismatch
 from dedup.model.names import count
-from dedup.model.page import Document, Verdict
+from dedup.model.page import Verdict
 from dedup.scrapy.guard import Counts, logger
-from dedup.scrapy.memory.state import LEARNED, Job, is_crawl, is_paused
+from dedup.scrapy.memory.state import Job, is_crawl, is_paused
 from dedup.scrapy.settings import Config
 from dedup.store import FOR_ONE_CRAWL, empty
 
 SCRATCH = ".scratch"  # below DEDUP_PATH: stores of crawls beside a paused job; no namespace begins with a dot
-LAST = 20_000  # documents of an opened store from which URL rules are learned
 
 
 def place_of(path: Path, name: str, job: Job) -> Path:
@@ -78,7 +77,6 @@ def begin(folder: Path, job: Job) -> bytes | None:
             logger.info("[dedup] %r resumes, and remembers its pages", name)
             return held
         empty(folder)
-        (folder / LEARNED).unlink(missing_ok=True)
         crawl = secrets.token_hex(16).encode()
         job.begin(name, crawl)
     finally:
@@ -148,7 +146,14 @@ class EmbeddedMemory:
         if isinstance(memory, int):
             pruned = detector.store.forget_before(time.time() - memory)
             logger.info("[dedup] %r forgot %s", namespace, count(pruned, "old document"))
-        return EmbeddedNamespace(detector, folder, self._counts)
+        if memory != "crawl" and config.unchanged == "keep" and len(detector):
+            logger.info(
+                "[dedup] %r remembers %s of earlier crawls: pages like them may be missing from today's output, and what is "
+                'unchanged is in it; DEDUP_UNCHANGED = "drop" leaves that out, too',
+                namespace,
+                count(len(detector), "page"),
+            )
+        return EmbeddedNamespace(detector, self._counts)
 
     async def close(self) -> str:
         """Close the stores."""
@@ -167,16 +172,11 @@ class EmbeddedMemory:
 class EmbeddedNamespace:
     """The pages of one store."""
 
-    def __init__(self, detector: EmbeddedDetector, folder: Path, counts: Counts) -> None:
+    def __init__(self, detector: EmbeddedDetector, counts: Counts) -> None:
         """Private: EmbeddedMemory.open() makes it."""
-        self.folder = folder
         self.detector = AsyncEmbeddedDetector(detector)
         self._detector = detector
         self._counts = counts
-
-    def documents(self) -> list[Document]:
-        """Return the last documents of the store, at most LAST. Raises StoreDamaged."""
-        return [document for _, document in self._detector.store.documents_from(-LAST, LAST)]
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages together; after an error one by one, as many as possible."""

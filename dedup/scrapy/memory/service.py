@@ -18,7 +18,6 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -30,7 +29,6 @@ from dedup.model.errors import DedupError, ServiceUnavailable
 from dedup.model.names import count
 from dedup.model.page import (
     USUAL,
-    Document,
     PageFingerprint,
     ReserveOptions,
     Verdict,
@@ -116,11 +114,6 @@ class ServiceNamespace:
         self.detector = detector
         self.updates = PendingUpdates(detector, counts)
         self._counts = counts
-        self.folder: Path | None = None  # the service's store is in another process
-
-    def documents(self) -> tuple[Document, ...]:
-        """Return none: they are at the service."""
-        return ()
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages soon."""

@@ -1,20 +1,17 @@
-"""What the add-on keeps between runs: two files for each namespace, each with a checksum, replaced atomically.
+"""What a paused crawl goes on with, in its JOBDIR: <JOBDIR>/dedup/NAMESPACE, with a checksum, replaced atomically.
 
-    <store>/learned      what the items have shown: classes, volatile fields, URL rules; as long as the store lives
-    <JOBDIR>/dedup/NAME  what a paused crawl goes on with: its number, the links and items it has met, the pages it dropped
-                         and the requests that wait
-
-Both are written every SAVE_SECONDS or more, in a thread, so that saving takes a hundredth of the time at most. Requests are
-msgpack of request.to_dict(); one that cannot be written, as Scrapy's own queue would leave it out, is counted. A
-damaged file is named, and begun again: what was learned is learned once more.
+Its number, the links and items it has seen, its patterns, the pages it dropped and the requests that wait. Written every
+SAVE_SECONDS or more, in a thread, so that saving takes a hundredth of the time at most. Requests are msgpack of
+request.to_dict(); one that cannot be written, as Scrapy's own queue would leave it out, is counted. A damaged file is
+named, and begun again.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 from scrapy import Request, Spider
@@ -22,31 +19,19 @@ from scrapy.crawler import Crawler
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
-from dedup.scrapy.evidence.ledger import Account, Class, Record
-from dedup.scrapy.evidence.met import Met
-from dedup.scrapy.evidence.visits import Visits, Volatile
-from dedup.scrapy.guard import Counts, logger
-from dedup.scrapy.page.request import MARK, mark
+from dedup.scrapy.evidence.link_budget import Budget, LinkBudget
+from dedup.scrapy.evidence.patterns import Outcomes, Pattern, Patterns
+from dedup.scrapy.evidence.seen import SeenInCrawl
+from dedup.scrapy.guard import Counts, guarded, logger
+from dedup.scrapy.page.request import MARK
 
-if TYPE_CHECKING:
-    from dedup.scrapy.page.session import Space
-
-LEARNED = "learned"
 SAVE_SECONDS = 10.0  # least time between two writes
 SHARE = 100  # how many times as long as a write the next one waits
 _CHECKSUM = 16
 _PLAIN = {type(None), bool, int, float, str, bytes}
 
 T = TypeVar("T")
-
-
-class Learned(msgspec.Struct):
-    """The content of <store>/learned. volatile: by callback."""
-
-    classes: list[tuple[Class, Record]] = []
-    volatile: dict[str, Volatile] = {}
-    urls: bytes = b""
-    version: int = 1
+N = TypeVar("N")
 
 
 class Paused(msgspec.Struct):
@@ -58,11 +43,26 @@ class Paused(msgspec.Struct):
 
     crawl: bytes = b""
     begun: float = 0.0
-    links: bytes = b""
+    links: dict[str, bytes] = {}
     items: bytes = b""
-    dropped: list[tuple[Class, bytes]] = []
-    waiting: list[tuple[Account, bytes]] = []
-    version: int = 1
+    patterns: list[tuple[Pattern, Outcomes]] = []
+    dropped: list[tuple[Pattern, bytes]] = []
+    waiting: list[tuple[Budget, bytes]] = []
+    version: int = 3
+
+
+class Evidence:
+    """What a crawl has learned in a namespace, and a job goes on with."""
+
+    def __init__(
+        self,
+        name: str,
+        seen: SeenInCrawl,
+        patterns: Patterns[Request],
+        budget: LinkBudget[Request],
+    ) -> None:
+        """Begin with what an earlier run has found."""
+        self.name, self.seen, self.patterns, self.budget = name, seen, patterns, budget
 
 
 def write(path: Path, content: msgspec.Struct) -> None:
@@ -135,95 +135,67 @@ class Saving:
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
         self._thread: ThreadPoolExecutor | None = None
-        self._under_way: Future[float] | None = None
+        self._under_way: Future[None] | None = None
         self._next = time.monotonic() + SAVE_SECONDS
 
-    def open(self, space: "Space", visits: Visits, job: Job) -> float:
-        """Give a namespace what earlier crawls and runs found; return when this crawl began, as Unix time."""
-        folder, paused = space.memory.folder, job.of(space.name)
-        learned = None if folder is None else read(folder / LEARNED, Learned)
-        learned = learned or Learned()
-        for callback, found in learned.volatile.items():
-            found.visits = []  # of this crawl
-            visits.callbacks.setdefault(callback, found)
-        space.met = Met(paused.links, paused.items)
-        dropped, waiting = self._made(paused.dropped), self._made(paused.waiting)
-        space.ledger.take(dict(learned.classes), dropped, waiting)
-        space.urls.take(learned.urls)
-        return paused.begun
+    def resumed(self, name: str, job: Job, risk: float) -> Evidence:
+        """Return what earlier runs of a job found in a namespace."""
+        paused, spider = job.of(name), self._counts.crawler.spider
+        patterns: Patterns[Request] = Patterns(risk)
+        budget: LinkBudget[Request] = LinkBudget()
+        dropped = ((of, request_of(content, spider)) for of, content in paused.dropped)
+        waiting = ((of, request_of(content, spider)) for of, content in paused.waiting)
+        patterns.resume(paused.patterns, ((of, each) for of, each in dropped if each is not None))
+        budget.resume((of, each) for of, each in waiting if each is not None)
+        return Evidence(name, SeenInCrawl(paused.links, paused.items), patterns, budget)
 
-    def _made(self, held: list[tuple[T, bytes]]) -> Iterator[tuple[T, Request]]:
-        for of, content in held:
-            request = request_of(content, self._counts.crawler.spider)
-            if request is not None:
-                if isinstance(of, Account):
-                    mark(request, lead=(of,))
-                yield of, request
-
-    def soon(self, spaces: Iterable["Space"], visits: Visits, job: Job) -> None:
+    def soon(self, spaces: Iterable[Evidence], job: Job) -> None:
         """Write what has changed, in a thread, if the last time is long enough ago."""
-        if time.monotonic() < self._next or (self._under_way and not self._under_way.done()):
-            return
         begun = time.monotonic()
-        writes = [each for space in spaces for each in self._writes(space, visits, job)]
-        spent = time.monotonic() - begun
-        self._next = time.monotonic() + max(SAVE_SECONDS, SHARE * spent)
-        if writes:
-            self._thread = self._thread or ThreadPoolExecutor(1, "dedup-saving")
-            self._under_way = self._thread.submit(self._write, writes)
+        if (
+            job.folder is None
+            or begun < self._next
+            or (self._under_way and not self._under_way.done())
+        ):
+            return
+        writes = [self._paused(space, job) for space in spaces]
+        self._next = begun + max(SAVE_SECONDS, SHARE * (time.monotonic() - begun))
+        self._thread = self._thread or ThreadPoolExecutor(1, "dedup-saving")
+        self._under_way = self._thread.submit(self._write, writes)
 
-    def close(self, spaces: Iterable["Space"], visits: Visits, job: Job, *, finished: bool) -> None:
+    def close(self, spaces: Iterable[Evidence], job: Job, *, finished: bool) -> None:
         """Write everything; a job that has finished is not resumed."""
         if self._thread is not None:
             self._thread.shutdown()
-        for space in spaces:
-            with self._counts.guard("what this crawl has learned is forgotten"):
-                space.ledger.changed = True
+        for space in spaces if job.folder is not None else ():
+            with guarded(self._counts, "what this crawl has learned is forgotten"):
                 if finished:
                     job.of(space.name).crawl = b""
-                self._write([*self._writes(space, visits, job)])
+                self._write([self._paused(space, job)])
 
-    def _write(self, writes: list[tuple[Path, msgspec.Struct]]) -> float:
+    def _write(self, writes: list[tuple[Path, Paused]]) -> None:
         for path, content in writes:
             try:
                 write(path, content)
             except OSError as error:
                 self._counts.fault(error, "what this crawl has learned is forgotten after it")
-        return time.monotonic()
 
-    def _writes(
-        self, space: "Space", visits: Visits, job: Job
-    ) -> Iterator[tuple[Path, msgspec.Struct]]:
-        if not space.ledger.changed:
-            return
-        space.ledger.changed = False
-        ledger, folder = space.ledger, space.memory.folder
-        if folder is not None:
-            volatile = {name: msgspec.structs.replace(v) for name, v in visits.callbacks.items()}
-            records = [(name, msgspec.structs.replace(r)) for name, r in ledger.classes.items()]
-            yield folder / LEARNED, Learned(records, volatile, space.urls.to_bytes())
-        if job.folder is not None:
-            paused = job.of(space.name)
-            links, items = space.met.to_bytes()
-            yield (
-                job.folder / space.name,
-                Paused(
-                    paused.crawl,
-                    paused.begun,
-                    links,
-                    items,
-                    [*self._packed(ledger.remembered())],
-                    [*self._packed(ledger.waiting())],
-                ),
-            )
+    def _paused(self, space: Evidence, job: Job) -> tuple[Path, Paused]:
+        assert job.folder is not None
+        known, (links, items) = job.of(space.name), space.seen.to_bytes()
+        patterns = [(name, msgspec.structs.replace(e)) for name, e in space.patterns.known.items()]
+        dropped, waiting = self._packed(space.patterns.held()), self._packed(space.budget.held())
+        paused = Paused(known.crawl, known.begun, links, items, patterns, dropped, waiting)
+        return job.folder / space.name, paused
 
-    def _packed(self, requests: Iterable[tuple[T, Request]]) -> Iterator[tuple[T, bytes]]:
-        spider = self._counts.crawler.spider
-        for of, request in requests:
+    def _packed(self, held: Iterable[tuple[N, Request]]) -> list[tuple[N, bytes]]:
+        found = []
+        for of, request in held:
             try:
-                yield of, packed(request, spider)
+                found.append((of, packed(request, self._counts.crawler.spider)))
             except Exception:  # noqa: BLE001 - as Scrapy's own queue leaves such requests out
                 self._counts.add("requests/not_saved")
+        return found
 
 
 def packed(request: Request, spider: Spider | None) -> bytes:

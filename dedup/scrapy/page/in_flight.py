@@ -11,7 +11,7 @@ Invariants:
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from weakref import ref
 
 import msgspec
@@ -19,18 +19,16 @@ from scrapy import Request
 
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import Neighbour, Verdict
-from dedup.scrapy.evidence.departures import Side
-from dedup.scrapy.evidence.digest import Digest
-from dedup.scrapy.evidence.ledger import Class
+from dedup.scrapy.evidence.items import ItemsDigest
+from dedup.scrapy.evidence.patterns import Pattern
+from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.guard import Counts
-
-if TYPE_CHECKING:
-    from dedup.scrapy.page.session import Space
+from dedup.scrapy.page.space import Space
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
 
-Way = Literal["accept", "compare", "refetch"]
+Handling = Literal["accept", "check", "refetch"]
 
 
 class _Request(ref[Request]):
@@ -43,28 +41,28 @@ class _Request(ref[Request]):
 class Page(msgspec.Struct, eq=False):
     """A page in flight.
 
-    way      accept: what it yields passes; compare: what is new passes; refetch: the same, and all requests
-    match    what its items are compared with: an accepted page, or this one at its last visit
-    name     its class, of a page that is compared
-    by_text  whether the text alone shows that it brings nothing new
+    handling  accept: what it yields passes; check: what is new passes; refetch: the same, and all requests
+    match    what its items are compared with: an accepted page, or this one when it was fetched before
+    pattern  of a page that is checked
+    by_text  whether the text alone decides that it brings nothing new
+    given    the hash of what its callback is given beside the response; 0: nothing
     digest   the match's items; None if they count for nothing: it is of another crawl, and has other numbers
-    again    fetches it once more, made before its callback can change the request
     items    how many are still in the pipelines
     first    the hashes of those that no page brought before
     brought  the digest of all, once the callback has ended
     token    of its reservation, once it is in flight; request ends it at the latest, when that is freed
     """
 
-    space: "Space"
+    space: Space
     verdict: Verdict
     callback: str
     reading: PageReading
-    way: Way = "accept"
+    handling: Handling = "accept"
     match: Neighbour | None = None
-    name: Class | None = None
+    pattern: Pattern | None = None
     by_text: bool = False
-    digest: Digest | None = None
-    again: Request | None = None
+    digest: ItemsDigest | None = None
+    given: int = 0
     items: int = 0
     first: list[bytes] = []
     brought: bytes = b""
@@ -72,13 +70,6 @@ class Page(msgspec.Struct, eq=False):
     called_back: bool = False
     token: str = ""
     request: _Request | None = None
-
-    @property
-    def original(self) -> Side | None:
-        """The match and its items; None if they are not known."""
-        if self.match is None or self.digest is None:
-            return None
-        return Side(self.match.key, self.match.document.page, self.digest)
 
 
 class PagesInFlight:
@@ -88,14 +79,13 @@ class PagesInFlight:
     discarded  the requests of pages in flight that were freed: another component discarded them
     """
 
-    def __init__(self, counts: Counts) -> None:
-        """Hold none."""
-        self._counts = counts
+    def __init__(self, counts: Counts, *, has_pipelines: bool) -> None:
+        """Hold none. has_pipelines: items pass them before their page is done."""
+        self._counts, self._has_pipelines = counts, has_pipelines
         self.pages: dict[str, Page] = {}
         self.discarded: deque[_Request] = deque()
         self._parsed: dict[Space, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
-        self.has_pipelines = True  # and so items pass them before their page is done
         self._yielding: set[str] = set()  # callbacks that have yielded an item
 
     def begin(self, page: Page, request: Request) -> None:
@@ -113,8 +103,8 @@ class PagesInFlight:
 
     def item_yielded(self, page: Page) -> None:
         """Note an item that goes to the pipelines, or, where there are none, got through."""
-        page.items += self.has_pipelines
-        page.paid = page.paid or not self.has_pipelines
+        page.items += self._has_pipelines
+        page.paid = page.paid or not self._has_pipelines
         self._yielding.add(page.callback)
 
     def item_withheld(self, page: Page) -> None:
@@ -148,12 +138,12 @@ class PagesInFlight:
         if not accepted:
             page.space.memory.release(page.verdict)
             return
-        page.space.met.links.add(page.reading.links + page.reading.address)
+        page.space.seen.add_links(page.callback, page.reading.links)
+        page.space.seen.add_links(FETCHED, page.reading.address)
         paid = page.paid or page.callback not in self._yielding
         if not paid:  # the pipelines refused its items: those of a copy may get through
-            page.space.met.forget_items(page.callback, page.first)
+            page.space.seen.forget_items(page.callback, page.first)
         verdict = page.verdict.brought(paid=paid, items=page.brought)
-        page.space.urls.accept(verdict.document)
         parsed = self._parsed.setdefault(page.space, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:

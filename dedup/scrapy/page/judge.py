@@ -1,15 +1,14 @@
-"""A fetched page is judged: accepted, compared, or dropped.
+"""A fetched page is judged: accepted, checked, or dropped.
 
-    exempt? -> read -> reserve -> (wait for pages in flight) -> looks like an accepted page? -> compare or drop -> note
+    exempt? -> read -> reserve -> (wait for pages in flight) -> a near-duplicate? -> check or drop -> note
 
-A page that looks like an accepted one is compared: its callback runs, and only what is new of it passes (output.py). It
-is dropped unparsed only where its class may (evidence/ledger.py), or where the text decides: the items of its
-callback hold nothing but the page (evidence/keeping.py), or DEDUP_PROOF says so. A page with a link that no accepted
-page had is never dropped.
+A near-duplicate of an accepted page is checked: its callback runs, and only what is new of it passes (checked.py). It is
+dropped unparsed only where its pattern is proven (evidence/patterns.py): its pages brought nothing new, or what they brought
+is the page, whose text is equal (evidence/callbacks.py). With DEDUP_PROOF = "text" the text decides at once. A page that leads where neither a page
+of its callback leads nor the crawl has been is never dropped; nor is one that holds what its callback has to close.
 """
 
 import asyncio
-from copy import deepcopy
 from typing import NamedTuple
 
 import msgspec
@@ -22,37 +21,38 @@ from dedup.detector.frames import in_words
 from dedup.model.forms import to_plain
 from dedup.model.names import registrable_domain
 from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
-from dedup.scrapy.evidence.difference import NUMBERS, letters, shape
-from dedup.scrapy.evidence.digest import decode
-from dedup.scrapy.evidence.ledger import Class
-from dedup.scrapy.exceptions import KnownUrl
+from dedup.scrapy.evidence.difference import GIVEN, NUMBERS, difference, signals
+from dedup.scrapy.evidence.items import decode
+from dedup.scrapy.evidence.patterns import Pattern
+from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.request import (
     KIND_CHARACTERS,
-    Mark,
-    again,
     exemption,
-    is_ordinary,
+    has_to_be_closed,
     key_of,
     mark,
 )
-from dedup.scrapy.page.session import Session, Space
+from dedup.scrapy.page.session import Session
+from dedup.scrapy.page.space import Space
+from dedup.scrapy.report import JudgedPage
 
-FIRST_PAUSE_SECONDS = 0.005  # between two looks at what a page waits for
+FIRST_PAUSE_SECONDS = (
+    0.005  # before it is asked again what became of the page that another one waits for
+)
 LONGEST_PAUSE_SECONDS = 0.1
-SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 
 
 class _Fetched(NamedTuple):
-    """A page that is judged; told is what its site's memory knows of it."""
+    """A page that is judged; of_template is how much of it is the template of its site, in words."""
 
     space: Space
     request: Request
     response: Response
     reading: PageReading
     callback: str
-    told: str
+    of_template: str
 
 
 class Judge:
@@ -61,24 +61,6 @@ class Judge:
     def __init__(self, session: Session) -> None:
         """Judge with what the crawl's session knows."""
         self._session, self._counts = session, session.counts
-
-    def known_url(self, request: Request, noted: Mark) -> KnownUrl | None:
-        """Return why a request need not be sent, or None."""
-        session = self._session
-        space = session.open_space(request)
-        if space is None or not is_ordinary(request, noted):
-            return None
-        known = session.known_page(space, request)
-        if known is None:
-            return None
-        if not known.skip:
-            learns = session.config.urls == "learn" or session.config.mode != "drop"
-            self._counts.add("url_would_skip" if learns else "url_checked")
-            return None
-        self._counts.add("url_skipped")
-        rules = [*known.rules]
-        request.meta["dedup"] = {"status": "skipped", "of": known.original, "rules": rules}
-        return KnownUrl(known.original, rules)
 
     async def judge(self, request: Request, response: Response) -> Verdict | None:
         """Judge a page and note the verdict in request.meta["dedup"]; None when it is not judged.
@@ -91,12 +73,9 @@ class Judge:
             session.in_flight.release_discarded()
         # whose meta this is, so that forget_copied() recognises copies of it
         noted = mark(request, owner=(request.url, request.meta.get("dedup_key")))
-        if noted.control:
-            request.meta["dedup"] = {"status": "exempt", "reason": "control"}
-            return None
         with self._counts.meter:
             config, called = session.config, session.callback(request)
-            is_inline = session.scheduling and noted.scheduled != request.url
+            is_inline = session.schedules and noted.scheduled != request.url
             reason = exemption(request, response, config, called, inline=is_inline)
             if reason is not None:
                 self._exempt(request, response, reason)
@@ -106,7 +85,7 @@ class Judge:
                 return None
             reading = session.read(space.recipe, response)
             if 0 < session.depth <= request.meta.get("depth", 0):  # no link of it is followed
-                reading = reading._replace(links=b"")
+                reading = reading._replace(links=b"", content_links=b"")
             self._counts.add("probed")
             kind = request.meta.get("dedup_kind")
             is_start = noted.copied is None and request.meta.get("is_start_request")
@@ -116,16 +95,16 @@ class Judge:
                 guard=False,
                 kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
             )
-            fingerprint, told = reading.fingerprint, ""
-            if session.learns_frame:
+            fingerprint, of_template = reading.fingerprint, ""
+            if session.learns_template:
                 if session.report.journal is not None:  # before the page itself counts
                     site = registrable_domain(response.url)
-                    told = in_words(space.detector.frames.share(reading.blocks, site))
+                    of_template = in_words(space.detector.frames.share(reading.blocks, site))
                 fingerprint = space.detector.learned(reading, response.url)
             if config.unchanged == "drop":
-                links = hash_of_links(reading.links)
+                links = hash_of_links(reading.content_links)
                 fingerprint = msgspec.structs.replace(fingerprint, links=links)
-            fetched = _Fetched(space, request, response, reading, called.name, told)
+            fetched = _Fetched(space, request, response, reading, called.name, of_template)
             verdict = await space.detector.judge(fingerprint, key_of(request), options)
             if not self._waits(verdict):
                 return await self._decided(fetched, verdict)
@@ -134,7 +113,7 @@ class Judge:
             return await self._decided(fetched, verdict)
 
     def _waits(self, verdict: Verdict) -> bool:
-        """Whether a page looks like one in flight, or like one that the next commit of any crawl in this process inserts."""
+        """Whether a page is a near-duplicate of one in flight, or of one that the next commit of any crawl in this process inserts."""
         match = verdict.match
         return verdict.status == "pending" or (
             match is not None
@@ -142,9 +121,9 @@ class Judge:
         )
 
     async def _settled(self, space: Space, verdict: Verdict, options: ReserveOptions) -> Verdict:
-        """Return the verdict on a page that is like pages in flight, once these are done.
+        """Return the verdict on a near-duplicate of pages in flight, once these are done.
 
-        After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with what it is like.
+        After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with its match.
         """
         pauses, waited = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), 0.0
         while True:
@@ -161,6 +140,8 @@ class Judge:
                 return msgspec.structs.replace(verdict, match=match)
             if verdict.status != "pending":
                 return verdict
+            if asked is not options:  # a service that answers so for ever
+                return unreserved(verdict, "in_flight")
             await asyncio.sleep(pause := pauses.next())
             waited += pause
 
@@ -168,22 +149,23 @@ class Judge:
         """Decide what becomes of a page, and note it."""
         session, space, request = self._session, fetched.space, fetched.request
         page: Page | None = None
-        like: Page | None = None
+        near: Page | None = None
         if verdict.match is None:
             if verdict.token is not None:
                 page = Page(space, verdict, fetched.callback, fetched.reading)
+                page.given = session.given(fetched.request, fetched.response, fetched.reading)
                 if verdict.status == "refetch" and session.config.unchanged == "drop":
                     await self._refetched(page)
         else:
-            page = like = self._like(fetched, verdict, verdict.match)
-            if self._may_drop(page) and space.met.drop(verdict.document.key):
-                self._drop(page, request)
-                page = None
+            near = self._near_duplicate(fetched, verdict, verdict.match)
+            if self._may_drop(near, request) and space.seen.drop(verdict.document.key):
+                self._drop(near, request)
             else:
+                page = near
                 if verdict.token is None:
-                    verdict = page.verdict = unreserved(verdict, "compared")
-                page.again = self._visit(page, request)
-                space.ledger.look(page.name)
+                    verdict = page.verdict = unreserved(verdict, "checked")
+                space.patterns.checked(page.pattern)
+            space.seen.add_links(FETCHED, fetched.reading.address)
         if page is not None:
             session.begin_page(page, request)
         request.meta["dedup"] = to_plain(verdict)
@@ -192,87 +174,79 @@ class Judge:
         self._count(verdict)
         report = session.report
         if verdict.status == "near_duplicate" or report.journal is not None:
-            report.judged(space, verdict, fetched.response, fetched.callback, like, fetched.told)
-        session.saving.soon(session.spaces.values(), session.visits, session.job)
+            judged = JudgedPage(
+                verdict, fetched.response, space.recipe, fetched.callback, fetched.of_template
+            )
+            report.judged(judged, near)
+        session.saving.soon(session.spaces.values(), session.job)
         return verdict
 
-    def _like(self, fetched: _Fetched, verdict: Verdict, match: Neighbour) -> Page:
-        """Return a page that looks like an accepted one."""
+    def _near_duplicate(self, fetched: _Fetched, verdict: Verdict, match: Neighbour) -> Page:
+        """Return a near-duplicate of an accepted page."""
         mine, theirs, digest = verdict.document, match.document, decode(match.document.items)
         other_title = match.identity == "other"
         titles = {theirs.page.identity >> 32, mine.page.identity >> 32} - {0}
-        # where the texts are the same, word for word, the identity says nothing of the titles
+        # where the texts are the same, word for word, the identity does not say whether the titles are
         differ = len(titles) == 2 and theirs.domain == mine.domain
-        parts = letters(theirs.page, mine.page, other_title=other_title or differ)
+        found = signals(theirs.page, mine.page, other_title=other_title or differ)
+        given = self._session.given(fetched.request, fetched.response, fetched.reading)
+        if digest is not None and given != digest.given:
+            found += GIVEN
         # what a page of another crawl brought counts for nothing if the two have other numbers
-        counts = theirs.paid and (NUMBERS not in parts or self._session.is_own(match))
+        counts = theirs.paid and (NUMBERS not in found or self._session.is_own(match))
+        pattern = Pattern(fetched.callback, mine.domain, found, difference(theirs.key, mine.key))
         page = Page(
             fetched.space,
             verdict,
             fetched.callback,
             fetched.reading,
-            way="compare",
+            handling="check",
             match=match,
-            name=Class(fetched.callback, mine.domain, parts, shape(theirs.key, mine.key)),
+            pattern=pattern,
             digest=digest if counts else None,
+            given=given,
         )
         page.by_text = self._session.decides_by_text(page)
         return page
 
-    def _may_drop(self, page: Page) -> bool:
-        """Whether a page that looks like an accepted one is dropped unparsed."""
-        reading = page.reading
-        if page.verdict.reason == "in_flight" or page.space.met.is_new(reading.links):
+    def _may_drop(self, page: Page, request: Request) -> bool:
+        """Whether a near-duplicate is dropped unparsed."""
+        reading, pattern, seen = page.reading, page.pattern, page.space.seen
+        if page.verdict.reason == "in_flight" or seen.leads_elsewhere(page.callback, reading.links):
+            return False
+        if has_to_be_closed(request):
             return False
         if "data_page" in self._session.config.exempt and reading.data_bytes > reading.text_bytes:
             return False
-        if page.by_text:
+        if page.by_text and self._session.config.proof == "text":
             return True
-        assert page.name is not None
-        says = page.digest is not None and page.digest.says
-        volatile = self._session.visits.of(page.callback).fields
-        return says and page.space.ledger.may_drop(page.name, volatile)
+        assert pattern is not None
+        has_data = page.digest is not None and page.digest.has_data and GIVEN not in pattern.signals
+        return (page.by_text or has_data) and page.space.patterns.may_drop(pattern)
 
     def _drop(self, page: Page, request: Request) -> None:
         """Note a page that is dropped unparsed, or would be."""
-        assert page.name is not None
-        assert page.match is not None
-        if page.by_text:
-            self._counts.add("items/by_text")
-        else:
-            self._counts.add("items/dropped")
-            comes_back = request if self._session.config.mode == "drop" else None
-            page.space.ledger.drop(page.name, comes_back)
-        page.space.urls.learn(page.verdict.document.key, page.match.document.key, same=True)
-
-    def _visit(self, page: Page, request: Request) -> Request | None:
-        """Return a request for another visit of a page, before its callback can change this one."""
-        assert page.name is not None
-        if request.method != "GET" or not self._session.visits.wants(page.name):
-            return None
-        try:
-            visit = again(request, control=page.verdict.document.key)
-            visit.errback = None
-            visit.priority += SOON
-            visit.meta.update(deepcopy(visit.meta))
-            visit.cb_kwargs.update(deepcopy(visit.cb_kwargs))
-        except Exception:  # noqa: BLE001 - what cannot be copied is not visited again
-            return None
-        return visit
+        assert page.pattern is not None
+        config = self._session.config
+        self._counts.add("items/by_text" if page.by_text else "items/dropped")
+        if not page.by_text or config.proof != "text":
+            comes_back = request if config.mode == "drop" else None
+            if page.space.patterns.drop(page.pattern, comes_back):
+                self._counts.add("items/forgotten")
 
     async def _refetched(self, page: Page) -> None:
-        """Compare a page with what it brought at its last visit (DEDUP_UNCHANGED)."""
+        """Compare a page with what it brought when it was last fetched (DEDUP_UNCHANGED)."""
         verdict = page.verdict
         near = await page.space.detector.probe(verdict.page, domain=verdict.domain)
         page.match = next((n for n in near if n.key == verdict.key and n.paid), None)
         if page.match is not None:
-            page.way = "refetch"
+            page.handling = "refetch"
             page.by_text = self._session.config.proof == "text" and verdict.reason == "unchanged"
             page.digest = decode(page.match.document.items)
 
     def _count(self, verdict: Verdict) -> None:
-        if verdict.reason == "compared":
-            self._counts.add("compared")
+        if verdict.reason == "checked":
+            self._counts.add("checked")
         elif verdict.status == "exempt":
             self._counts.add(f"exempt/{verdict.reason}")
         else:
@@ -285,13 +259,10 @@ class Judge:
     def _exempt(self, request: Request, response: Response, reason: str) -> None:
         """Keep a page without reading its bytes."""
         session = self._session
-        if reason == "non_html" and (space := session.open_space(request)) is not None:
-            space.urls.unlike(key_of(request))
         if reason == "status" and response.status in GONE:
             space = session.space_of(request)
             if space is not None:  # a copy can take the place of a page that no longer exists
                 space.memory.forget(key_of(request))
-                space.urls.forget(key_of(request))
         self._counts.add(f"exempt/{reason}")
         request.meta["dedup"] = {"status": "exempt", "reason": reason}
 
@@ -300,4 +271,4 @@ def _would(verdict: Verdict) -> str:
     """Return what the mode "drop" would do with a page."""
     if verdict.status == "near_duplicate":
         return "drop"
-    return "compare" if verdict.reason == "compared" else "keep"
+    return "check" if verdict.reason == "checked" else "keep"

@@ -5,7 +5,6 @@ copy meta from a response to new requests; that must not give a page another pag
 URL, or status of a start request. So what is ours stands in one key of meta, and says whose it is.
 """
 
-from types import FunctionType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,19 +18,16 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from dedup.model.names import document_key
-from dedup.scrapy.evidence.ledger import Account
+from dedup.scrapy.evidence.link_budget import Budget
 from dedup.scrapy.settings import Config
 
 READ_SECONDS = 10  # that a page may take which is read again
 KIND_CHARACTERS = 32  # of a kind's name; a longer one is cut
 
+Budgets = tuple[Budget, ...]
 _NONE_WANTED: frozenset[str] = frozenset()
-# Callbacks that are one object for all requests; and the one that stands for those of rules.
-_LASTING = (FunctionType, type(None))
 _OF_RULES = getattr(CrawlSpider, "_callback", CrawlSpider)
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
-# In the meta of requests whose URL alone does not decide.
-_OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash", "cookiejar")
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -40,21 +36,19 @@ class Mark(msgspec.Struct, frozen=True):
     owner      URL and dedup_key of the request whose page was judged: it is copied meta if these are others
     scheduled  the URL with which the request went to the scheduler; one that is awaited in a callback has none
     copied     how many entries of redirect_urls are another page's, from whose meta this was copied
-    lead       the accounts that paid for the request, and for those that led to its page
-    control    document key of the page that is visited again
+    paid_by    the budgets that paid for the request, and for those that led to its page
     """
 
     owner: tuple[str, str | None] | None = None
     scheduled: str = ""
     copied: int | None = None
-    lead: tuple[Account, ...] = ()
-    control: str = ""
+    paid_by: Budgets = ()
 
 
 MARK = "_dedup"
 _NONE = Mark()
-# What belongs to one visit of a page: not taken along when it is fetched again.
-_OF_ONE_VISIT = ("dedup", MARK, "redirect_urls", "redirect_times", "redirect_reasons")
+# What belongs to one fetch of a page: not taken along when it is fetched again.
+_OF_ONE_FETCH = ("dedup", MARK, "redirect_urls", "redirect_times", "redirect_reasons")
 
 
 def mark_of(request: Request) -> Mark:
@@ -69,10 +63,10 @@ def mark(request: Request, **fields: Any) -> Mark:
     return noted
 
 
-def note_lead(request: Request, lead: tuple[Account, ...]) -> None:
-    """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
-    if lead or mark_of(request).lead:
-        mark(request, lead=lead)
+def note_paid_by(request: Request, budgets: Budgets) -> None:
+    """Note in a request which budgets paid for it, and for those that led to its page; else remove such a note."""
+    if budgets or mark_of(request).paid_by:
+        mark(request, paid_by=budgets)
 
 
 def forget_copied(request: Request) -> Mark:
@@ -91,18 +85,16 @@ def forget_copied(request: Request) -> Mark:
         return mark(request, owner=None)
     if key is not None and meta.get("dedup_key") == key:
         del meta["dedup_key"]
-    return mark(request, owner=None, copied=len(meta.get("redirect_urls", ())), control="")
+    return mark(request, owner=None, copied=len(meta.get("redirect_urls", ())))
 
 
 def again(request: Request, **fields: Any) -> Request:
     """Return a request that fetches the page of another one once more, by way of its redirects; fields of its mark."""
-    meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_VISIT}
+    meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_FETCH}
     found = mark_of(request)
     copied = None if found.copied is None else 0
-    meta[MARK] = Mark(copied=copied, lead=found.lead, **fields)
-    by_splash = "splash" in meta and _splash_arguments(request) is not None
-    url = request.url if by_splash else first_url(request)
-    return request.replace(url=url, dont_filter=True, meta=meta)
+    meta[MARK] = Mark(copied=copied, paid_by=found.paid_by, **fields)
+    return request.replace(url=first_url(request), dont_filter=True, meta=meta)
 
 
 def send(crawler: Crawler, request: Request) -> None:
@@ -111,39 +103,23 @@ def send(crawler: Crawler, request: Request) -> None:
     crawler.engine.crawl(request)
 
 
-async def fetch(crawler: Crawler, request: Request, key: str) -> Response | None:
-    """Fetch another page as a request did, by its key, for no callback; None if that fails."""
+async def fetch(crawler: Crawler, request: Request) -> Response | None:
+    """Fetch the page of a request once more, for no callback; None if that fails."""
+    other = again(request).replace(callback=NO_CALLBACK, errback=None, cb_kwargs={})
+    other.meta["dont_dedup"], other.meta["download_timeout"] = True, READ_SECONDS
     engine: Any = crawler.engine
     try:
-        meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_VISIT}
-        meta |= {MARK: Mark(control=key), "download_timeout": READ_SECONDS}
-        fields: dict[str, Any] = {
-            "url": key,
-            "callback": NO_CALLBACK,
-            "errback": None,
-            "meta": meta,
-        }
-        other = request.replace(dont_filter=True, cb_kwargs={}, **fields)
         if hasattr(engine, "download_async"):
             response = await engine.download_async(other)
         else:  # up to 2.13
             response = await maybe_deferred_to_future(engine.download(other))
-    except Exception:  # noqa: BLE001 - a key that is no URL, and any that a downloader or another middleware raises
+    except Exception:  # noqa: BLE001 - any that a downloader or another middleware raises
         return None
     return response if response.status == 200 else None
 
 
-def is_closing(crawler: Crawler) -> bool:
-    """Whether a crawl sends no further requests: it is being stopped."""
-    held = vars(crawler.engine)
-    slot = held.get("_slot", held.get("slot"))  # up to 2.13
-    return slot is not None and slot.closing is not None
-
-
 def first_url(request: Request) -> str:
     """Return the URL that was requested first: before redirects, if there were any."""
-    if "splash" in request.meta and (splash := _splash_arguments(request)) is not None:
-        return str(splash.get("url", request.url))
     redirects = request.meta.get("redirect_urls")
     if not redirects:
         return request.url
@@ -151,28 +127,60 @@ def first_url(request: Request) -> str:
     return str(own[0]) if own else request.url
 
 
-def _method(request: Request) -> str:
-    """Return the method with which a page is fetched."""
-    splash = _splash_arguments(request)
-    return request.method if splash is None else str(splash.get("http_method", "GET"))
-
-
-def _splash_arguments(request: Request) -> dict[str, Any] | None:
-    """Return the arguments that scrapy-splash sent to Splash (always by POST)."""
-    splash = request.meta.get("splash")
-    if not isinstance(splash, dict) or not request.meta.get("_splash_processed"):
-        return None
-    arguments = splash.get("args")
-    return arguments if isinstance(arguments, dict) else None
-
-
 def key_of(request: Request) -> str:
     """Return the document key: meta["dedup_key"], or the canonical form of the first URL."""
     meta = request.meta
     if given := meta.get("dedup_key"):
         return str(given)
-    is_first = "redirect_urls" not in meta and "splash" not in meta
-    return document_key(request.url if is_first else first_url(request))
+    return document_key(request.url if "redirect_urls" not in meta else first_url(request))
+
+
+# ------------------------------------------------------------------ what a callback is given
+
+
+# of meta: names of Scrapy's own, or how they begin (and names that begin with "_")
+_SCRAPYS = {
+    "depth",
+    "rule",
+    "link_text",
+    "proxy",
+    "cookiejar",
+    "referrer_policy",
+    "retry_times",
+    "bindaddress",
+}
+_SCRAPYS |= {
+    "max_retry_times",
+    "priority_adjust",
+    "is_start_request",
+    "verbatim_url",
+    "give_up_log_level",
+}
+_SCRAPYS |= {"dedup", "allow_offsite", "autothrottle_dont_adjust_delay"}
+_BEGIN = (
+    "_",
+    "dedup_",
+    "download_",
+    "dont_",
+    "redirect_",
+    "handle_httpstatus",
+    "ftp_",
+    "playwright",
+    "splash",
+    "zyte_",
+)
+
+
+def given_to(request: Request) -> dict[str, Any]:
+    """Return what a callback is given beside the response: cb_kwargs, and a project's own meta."""
+    meta = request.meta
+    found = {n: meta[n] for n in meta if n not in _SCRAPYS and not str(n).startswith(_BEGIN)}
+    return found | request.cb_kwargs
+
+
+def has_to_be_closed(request: Request) -> bool:
+    """Whether a page holds something that only its callback gives back, such as a browser's page."""
+    return any(hasattr(each, "close") for each in request.meta.values())
 
 
 # --------------------------------------------------------------------- what a callback asks for
@@ -211,26 +219,8 @@ def asks(yielded: Request, wanted: frozenset[str]) -> bool:
 # -------------------------------------------------------------------------- whether it is judged
 
 
-def is_ordinary(request: Request, noted: Mark) -> bool:
-    """Whether only its URL decides which page a request leads to: it may be a known page.
-
-    Not a start request, a form, one with dont_filter, or one that is awaited in a callback; not one that
-    was sent before (redirected, retried), or has its own key, exemption or cookies.
-    """
-    return (
-        request.method == "GET"
-        and not request.body
-        and not request.cookies
-        and not request.dont_filter
-        and noted.scheduled == request.url
-        and not (noted.copied is None and request.meta.get("is_start_request"))
-        and not any(request.meta.get(name) for name in _OWN_WAYS)
-        and not _is_component(request.callback)
-    )
-
-
 class Callback(NamedTuple):
-    """What a page's callback says of it.
+    """The callback of a page.
 
     name          of the method
     kind          what the page is compared within, unless its request says otherwise
@@ -242,26 +232,10 @@ class Callback(NamedTuple):
     is_component: bool
 
 
-class Callbacks:
-    """The callbacks of a crawl. Each is looked at once."""
-
-    def __init__(self, crawler: Crawler, config: Config) -> None:
-        """Know none."""
-        self._crawler = crawler
-        self._kinds = config.kinds
-        self._known: dict[object, Callback] = {}
-
-    def of(self, request: Request) -> Callback:
-        """Return the callback of a request."""
-        function = getattr(request.callback, "__func__", request.callback)
-        known = self._known.get(function) if isinstance(function, _LASTING) else None
-        if known is None:
-            name = callback_name(request, self._crawler.spider)
-            kind = name[:KIND_CHARACTERS] if self._kinds else ""
-            known = Callback(name, kind, _is_component(request.callback))
-            if isinstance(function, _LASTING) and function is not _OF_RULES:
-                self._known[function] = known
-        return known
+def callback_of(request: Request, spider: Any, *, kinds: bool) -> Callback:
+    """Return the callback of a request."""
+    name, is_component = callback_name(request, spider), _is_component(request.callback)
+    return Callback(name, name[:KIND_CHARACTERS] if kinds else "", is_component)
 
 
 def exemption(
@@ -278,7 +252,7 @@ def exemption(
         return "no_callback"
     if inline and "inline" in in_force:
         return "inline"
-    if "method" in in_force and request.method != "GET" and _method(request) != "GET":
+    if "method" in in_force and request.method != "GET":
         return "method"
     if "status" in in_force and response.status != 200:
         return "status"

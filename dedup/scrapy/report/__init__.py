@@ -1,8 +1,8 @@
 """What a person reads of a crawl: the summary in the log, DEDUP_DROPPED, and the report.
 
-    page/judge.py, page/output.py -> Report -> journal.py: examples, DEDUP_DROPPED
-                                            -> summary.py: the log
-                                            -> dedup/report/crawl.py: DEDUP_REPORT
+    page/judge.py, page/checked.py -> Report -> journal.py: examples, DEDUP_DROPPED
+                                             -> summary.py: the log
+                                             -> dedup/report/crawl.py: DEDUP_REPORT
 
 Invariant: what nobody asked for costs nothing: without DEDUP_REPORT and DEDUP_DROPPED only copies are counted.
 """
@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
 from dedup.core.files import replace_file
@@ -21,31 +22,30 @@ from dedup.model.page import Verdict
 from dedup.model.policy import SETTINGS
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.scrapy.evidence.difference import in_words
-from dedup.scrapy.guard import Counts, logger
+from dedup.scrapy.guard import Counts, guarded, logger
 from dedup.scrapy.memory.state import Job
+from dedup.scrapy.page.in_flight import Page
+from dedup.scrapy.page.space import Space
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from scrapy.http import Response
-
     from dedup.report.crawl import Crawl
-    from dedup.scrapy.page.in_flight import Page
-    from dedup.scrapy.page.session import Session, Space
     from dedup.scrapy.report.journal import Journal
 
-SHAPES = 1000  # of URL differences that are counted
+DIFFERENCES = 1000  # of URLs that are counted
 ORIGINALS = 10_000  # of copies that the text decided about, which are counted
-MANY = 50  # copies of one page by their text, of which a warning says so
+REPEATED = 20  # near-duplicates of one page in a row, of which a warning says so
+SWALLOWED = 50  # copies of one page by their text, of which a warning says so
 
 
-class Seen(NamedTuple):
-    """A page that was judged."""
+class JudgedPage(NamedTuple):
+    """A page that was judged; of_template is how much of it is the template of its site, in words."""
 
     verdict: Verdict
-    response: "Response"
+    response: Response
     recipe: Recipe
     callback: str
-    told: str = ""  # how much of it its site's memory knows
+    of_template: str = ""
 
 
 class Report:
@@ -53,71 +53,70 @@ class Report:
 
     def __init__(self, config: Config, counts: Counts, journal: "Journal | None") -> None:
         """Private: new_report() makes it."""
-        self._counts, self.journal = counts, journal
-        self._mode = config.mode
-        self._shapes = Counter[str]()  # of copies
+        self._counts, self.journal, self._config = counts, journal, config
+        self._differences = Counter[str]()  # of copies
         self._by_text = Counter[str]()  # copies by original
         self._warnings: list[str] = []
+        self._repeated = ("", 0)  # an original, and how many near-duplicates of it in a row
 
-    def judged(
-        self,
-        space: "Space",
-        verdict: Verdict,
-        response: "Response",
-        callback: str,
-        page: "Page | None" = None,
-        told: str = "",
-    ) -> None:
-        """Note a judged page; page is one that looks like an accepted page, told what its site's memory knows of it."""
-        if verdict.status == "near_duplicate" and page is not None and page.name is not None:
-            shape = page.name.shape
-            if shape in self._shapes or len(self._shapes) < SHAPES:
-                self._shapes[shape] += 1
+    def judged(self, judged: JudgedPage, page: Page | None = None) -> None:
+        """Note a judged page; page is a near-duplicate."""
+        verdict = judged.verdict
+        if verdict.status == "near_duplicate" and page is not None and page.pattern is not None:
+            found = page.pattern.difference
+            if found in self._differences or len(self._differences) < DIFFERENCES:
+                self._differences[found] += 1
             if page.by_text and verdict.of is not None:
-                self._swallowed(verdict.of, response.url)
+                self._swallowed(verdict.of, judged.response.url)
         if self.journal is not None:
-            self.journal.judged(Seen(verdict, response, space.recipe, callback, told), page)
+            self.journal.judged(judged, page)
+
+    def brought_nothing(self, original: str, url: str) -> None:
+        """Warn once of a page whose near-duplicates bring nothing new, many in a row: it may be asked for on purpose."""
+        self._repeated = (original, self._repeated[1] + 1 if self._repeated[0] == original else 1)
+        if self._repeated[1] == REPEATED:
+            text = (
+                f"{REPEATED} near-duplicates of {original} in a row brought nothing new, the last is {url}; if it is asked "
+                "for on purpose (a monitor with a cache buster): dont_dedup in the meta of its requests lets all pass"
+            )
+            self._warnings.append(text)
+            logger.warning("[dedup] %s", text)
 
     def _swallowed(self, original: str, url: str) -> None:
         """Warn once of a page that has many copies by their text alone."""
         if original not in self._by_text and len(self._by_text) >= ORIGINALS:
             return
         self._by_text[original] += 1
-        if self._by_text[original] == MANY:
+        if self._by_text[original] == SWALLOWED:
             text = (
-                f"{MANY} pages are copies of {original} by their text, the last is {url}; if they are none: "
+                f"{SWALLOWED} pages are copies of {original} by their text, the last is {url}; if they are none: "
                 "`dedup compare` shows what two pages have in common, dont_dedup in their meta keeps them"
             )
             self._warnings.append(text)
             logger.warning("[dedup] %s", text)
 
-    def volatile(self, callback: str, key: str, names: Iterable[str]) -> None:
-        """Log what a control visit found."""
-        logger.info(
-            "[dedup] %s: two visits of %s differ in %s, which does not count from now on",
-            callback,
-            key,
-            ", ".join(names) or "what has no name",
-        )
-
-    def close(self, session: "Session", remembered: str) -> None:
-        """Log the summary, and write the report."""
-        from dedup.report.crawl import Crawl
+    def close(
+        self, spaces: Iterable[Space], noisy: Iterable[tuple[str, int]], remembered: str
+    ) -> None:
+        """Log the summary, and write the report. noisy: fields that alone differ in many near-duplicates."""
+        from dedup.report.crawl import Crawl, noisy_field
         from dedup.scrapy.report.summary import summary
 
-        crawl = Crawl(self._mode) if self.journal is None else self.journal.crawl
-        self._fill(crawl, session)
+        crawl = Crawl(self._config.mode) if self.journal is None else self.journal.crawl
+        crawl.noisy_fields = dict(noisy)
+        self._fill(crawl, spaces)
+        for field, pages in crawl.noisy_fields.items():
+            logger.info("[dedup] %s", noisy_field(field, pages))
         logger.info("%s", summary(crawl, remembered))
         if self.journal is not None:
             self.journal.close()
-        path = session.config.report
-        if path is not None:
-            with self._counts.guard(f"there is no report in {path}"):
+        if (path := self._config.report) is not None:
+            with guarded(self._counts, f"there is no report in {path}"):
                 self._write(path, crawl)
 
-    def _fill(self, crawl: "Crawl", session: "Session") -> None:
+    def _fill(self, crawl: "Crawl", spaces: Iterable[Space]) -> None:
         """Add to what the journal knows of a crawl what is known at its end."""
-        crawler, spaces = self._counts.crawler, session.spaces.values()
+        crawler = self._counts.crawler
         assert crawler.stats is not None
         assert crawler.spider is not None
         stats, crawl.spider = crawler.stats.get_stats(), crawler.spider.name
@@ -127,19 +126,19 @@ class Report:
         crawl.responses = stats.get("downloader/response_count", 0)
         crawl.items = stats.get("item_scraped_count", 0)
         crawl.settings = dict(_settings(crawler.settings, crawl.recipe))
-        crawl.warnings, crawl.dropped_file = self._warnings, str(session.config.dropped or "")
-        crawl.differences = _in_words(self._shapes)
-        waiting = Counter[str]()
+        crawl.warnings, crawl.dropped_file = self._warnings, str(self._config.dropped or "")
+        crawl.differences = _in_words(self._differences)
         for space in spaces:
-            waiting.update({of.shape: n for of, n in space.ledger.closed.items()})
-            crawl.url_rules += [rule._asdict() for rule in space.urls.rules()]
-            for name, r in space.ledger.classes.items():
-                page, original, fields = r.examples[-1] if r.examples else ("", "", ())
-                counts = {"dropped": r.dropped, "same": r.same, "new": r.new, "again": r.again}
+            for budget, number in space.budget.waiting.most_common():
+                crawl.waiting[f"{budget.callback} on {budget.site}"] = number
+            for pattern, found in space.patterns.known.items():
+                page, original, fields = found.example
+                counts = {
+                    n: getattr(found, n) for n in ("dropped", "same", "new", "again", "forgotten")
+                }
                 example = {"fields": fields, "page": page, "original": original}
-                crawl.classes.append({"name": str(name), **counts, **example})
-        crawl.classes.sort(key=lambda each: -each["dropped"] - each["new"])
-        crawl.waiting = _in_words(waiting)
+                crawl.patterns.append(pattern._asdict() | {"name": str(pattern)} | counts | example)
+        crawl.patterns.sort(key=lambda each: -each["dropped"] - each["new"])
 
     def _write(self, path: Path, crawl: "Crawl") -> None:
         """Write the report, as JSON if the name of its file ends so. Raises OSError."""
@@ -171,11 +170,11 @@ def new_report(config: Config, job: Job, counts: Counts) -> Report:
     return Report(config, counts, Journal(config.mode, drops))
 
 
-def _in_words(shapes: "Counter[str]") -> dict[str, int]:
+def _in_words(differences: "Counter[str]") -> dict[str, int]:
     """Return numbers by how URLs differ, for people, the most frequent first."""
     found = Counter[str]()
-    for shape, n in shapes.items():
-        found[in_words(shape)] += n
+    for each, n in differences.items():
+        found[in_words(each)] += n
     return dict(found.most_common())
 
 

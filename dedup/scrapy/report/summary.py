@@ -9,16 +9,17 @@ NAMED = 5  # of a list
 NOTHING = 0.9  # of the pages were not judged, for reasons of the site
 _SITES = {  # these reasons
     "short": "have too few distinct words to be judged",
-    "unread": "have more text than was read of them, or only the frame of their site",
+    "unread": "have more text than was read of them, or only the template of their site",
     "non_html": "are no HTML or text",
 }
 
 _STATUSES = (
     ("unique", "unique"),
-    ("compared", "compared"),
+    ("checked", "checked"),
     ("near_duplicate", "dropped"),
     ("refetch", "known URLs fetched once more"),
 )
+_GAINS = ("near_duplicate", "items/withheld", "requests/withheld", "unchanged_items")
 _COPIES = {
     "drop": "dropped {} unparsed",
     "skip_links": "parsed {} without following links",
@@ -44,57 +45,54 @@ def _lines(crawl: Crawl, remembered: str) -> Iterator[str]:
         by_text = crawl.stat("items/by_text")
         alone = f"; {by_text:,} by their text alone" if by_text else ""
         yield f"{line}: {_most(crawl.differences)}{alone}"
-    elif not crawl.stat("compared") and (reason := _nothing(crawl)):
+    elif not crawl.stat("checked") and (reason := _nothing(crawl)):
         of = f"{exempt[reason]:,} of {count(crawl.decided, 'page')}"
         yield f"nothing to do on this site: {of} {_SITES[reason]} ({reason})"
-    if line := _compared(crawl):
+    if line := _checked(crawl):
         yield line
-    if again := crawl.stat("items/again"):
-        names = {each["name"]: each["again"] for each in crawl.classes if each["again"]}
-        yield (
-            f"{count(again, 'dropped page')} requested again, since one like them brought something "
-            f"new{f': {_most(names)}' if names else ''}"
-        )
+    yield from _again(crawl)
     if waiting := sum(crawl.waiting.values()):
         wait = count(waiting, "request waits", "requests wait")
-        yield f"the budget is spent: {wait} for something new: {_most(crawl.waiting)}"
-    if line := _urls(crawl):
-        yield line
+        yield f"the link budget is spent: {wait} for something new: {_most(crawl.waiting)}"
     if errors := {n[6:]: number for n, number in crawl.stats.items() if n.startswith("error/")}:
         yield f"faults of dedup, what they concerned was kept: {_most(errors)}"
+    yield _last(crawl, remembered)
+
+
+def _again(crawl: Crawl) -> Iterator[str]:
+    if unchanged := crawl.stat("unchanged_items"):
+        yield f"{count(unchanged, 'item')} of pages fetched again withheld: an earlier crawl has them"
+    if again := crawl.stat("items/again"):
+        names = {each["name"]: each["again"] for each in crawl.patterns if each["again"]}
+        yield (
+            f"{count(again, 'dropped page')} fetched again, since one of their pattern brought something "
+            f"new{f': {_most(names)}' if names else ''}"
+        )
+
+
+def _last(crawl: Crawl, remembered: str) -> str:
     inserted, probed = crawl.stat("inserted"), crawl.stat("probed")
     new = f"{count(inserted, 'page')} remembered: " if inserted else ""
     cpu = f"; CPU {1e6 * crawl.stats['cpu_seconds'] / probed:.0f} us a page" if probed else ""
-    yield f"{new}{remembered}{cpu}"
+    if probed and crawl.mode == "drop" and not any(map(crawl.stat, _GAINS)):
+        cpu = f"; nothing gained on this site{cpu.replace(';', ',')}"
+    return f"{new}{remembered}{cpu}"
 
 
-def _compared(crawl: Crawl) -> str:
-    equal, other = crawl.stat("items/equal"), crawl.stat("items/other")
-    pages = max(crawl.stat("compared"), equal + other)
+def _checked(crawl: Crawl) -> str:
+    """Return what near-duplicates that were parsed have brought."""
+    pages, equal, other = map(crawl.stat, ("checked", "items/equal", "items/other"))
     if not pages:
         return ""
-    brought = {"nothing new": equal, "new items": other}
-    brought["new requests, or no items"] = pages - equal - other
-    said = ", ".join(f"{n:,} brought {what}" for what, n in brought.items() if n)
+    links, none = crawl.stat("items/links"), pages - equal - other - crawl.stat("items/links")
+    brought = {"gave nothing new": equal, "gave new items": other, "gave only new links": links}
+    brought["held no items to compare"] = max(0, none)
+    said = ", ".join(f"{n:,} {what}" for what, n in brought.items() if n)
     numbers = {what: crawl.stat(f"{what}s/withheld") for what in ("item", "request")}
     withheld = " and ".join(count(n, what) for what, n in numbers.items() if n)
     would = "would be " if crawl.mode == "tag" else ""
     end = f"; {withheld} {would}withheld" if withheld else ""
-    return f"{count(pages, 'compared page')}: {said}{end}"
-
-
-def _urls(crawl: Crawl) -> str:
-    said = []
-    if skipped := crawl.stat("url_skipped"):
-        said.append(f"{count(skipped, 'request')} not sent")
-    if would := crawl.stat("url_would_skip"):
-        said.append(f"{count(would, 'request')} would not be sent with DEDUP_URLS = 'skip'")
-    if not said:
-        return ""
-    rules = [each["rule"] for each in crawl.url_rules]
-    more = ", ..." if len(rules) > NAMED else ""
-    by = f", by {count(len(rules), 'rule')}: {', '.join(rules[:NAMED])}{more}" if rules else ""
-    return f"URLs: {', '.join(said)}{by}"
+    return f"{count(pages, 'near-duplicate was', 'near-duplicates were')} checked: {said}{end}"
 
 
 def _nothing(crawl: Crawl) -> str:

@@ -4,10 +4,11 @@ import dataclasses
 import datetime as dt
 import html
 import time
-from typing import Any
+from typing import Any, get_type_hints
 from urllib.parse import quote
 
 import attrs
+import msgspec
 import pytest
 import scrapy
 from hypothesis import assume, given
@@ -15,55 +16,59 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from dedup.core.fingerprint import read_page
-from dedup.scrapy.evidence import digest as module
-from dedup.scrapy.evidence.digest import (
+from dedup.model.page import Document
+from dedup.scrapy.evidence import items as module
+from dedup.scrapy.evidence.items import (
+    DIGEST_BYTES,
+    FIELDS,
     ITEMS,
-    Digest,
-    Digester,
-    Names,
-    Page,
-    Rules,
-    are_known,
+    NUMBERS,
+    FieldNames,
+    ItemPage,
+    ItemReader,
+    ItemRules,
+    ItemsDigest,
+    PageText,
     decode,
     differing,
     encode,
 )
 
-NAMES = Names()
+NAMES = FieldNames()
 URL = "http://www.a.example/a/5"
-NONE: frozenset[int] = frozenset()
 PROSE = " ".join(f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(400))
 
 
-def page(url: str = URL, text: str = "", noted: object = None) -> Page:
+def page(url: str = URL, text: str = "", noted: object = None) -> ItemPage:
     read = read_page(text, links=True)
-    return Page((url,), lambda: text, len(text.encode()), lambda: read, noted)
+    return ItemPage((url,), lambda: text, len(text.encode()), lambda: read, noted)
 
 
-def digest(*items: object, of: Page | None = None, **rules: Any) -> Digest | None:
-    digester = Digester(of or page(), Rules(rules.pop("names", NAMES), **rules))
+def digest(*items: object, of: ItemPage | None = None, **rules: Any) -> ItemsDigest | None:
+    digester = ItemReader(of or page(), ItemRules(NAMES, **rules))
     for item in items:
         digester.add(item)
     return digester.digest()
 
 
-def read(*items: object, **options: Any) -> Digest:
+def read(*items: object, **options: Any) -> ItemsDigest:
     found = digest(*items, **options)
     assert found is not None
     return found
 
 
 def equal(
-    mine: object, other: object, one: Page | None = None, two: Page | None = None, **rules: Any
+    mine: object,
+    other: object,
+    one: ItemPage | None = None,
+    two: ItemPage | None = None,
+    **rules: Any,
 ) -> bool:
     """Whether two items are equal: as the items of two pages, and among the items of a page."""
     a, b = read(mine, of=one, **rules), read(other, of=two, **rules)
-    known = are_known(a, b, NONE)
-    assert known == are_known(b, a, NONE)
-    more = {"another": "item"}
-    with_more = are_known(a, read(other, more, of=two, **rules), NONE)
-    assert with_more == known, "one item is compared as several are"
-    return known
+    more = read(other, {"another": "item"}, of=two, **rules)
+    assert (a.items <= more.items) == (a.items == b.items), "one item is compared as several are"
+    return a.items == b.items
 
 
 class Thing(scrapy.Item):
@@ -121,37 +126,25 @@ def form(value: object) -> object:
     )
 
 
-class Colliding(Names):
-    """Names with few hashes."""
-
-    def __init__(self, bits: int) -> None:
-        super().__init__()
-        self.most = 2**bits
-
-    def hash_of(self, name: str) -> int:
-        return super().hash_of(name) % self.most + 1
-
-
 @given(
     st.dictionaries(names, values, min_size=1, max_size=40),
-    st.just(NAMES) | st.integers(0, 4).map(Colliding),
     st.data(),
 )
 def test_promise_1_items_that_differ_in_a_field_are_never_equal(
-    item: dict[str, object], named: Names, data: Any
+    item: dict[str, object], data: Any
 ) -> None:
-    """Whatever the schema: another value, a field less, a field more, two values swapped; names may collide."""
+    """Whatever the schema: another value, a field less, a field more, two values swapped."""
     name = data.draw(st.sampled_from([*item]))
     value = data.draw(values)
     assume(form(value) != form(item[name]))
     assume(not _clocks(item) and not _clocks({name: value}))
-    assert equal(item, dict(item), names=named)
-    assert not equal(item, item | {name: value}, names=named)
-    assert not equal(item, {each: item[each] for each in item if each != name}, names=named)
+    assert equal(item, dict(item))
+    assert not equal(item, item | {name: value})
+    assert not equal(item, {each: item[each] for each in item if each != name})
     other = data.draw(st.sampled_from([*item]))
     if form(item[other]) != form(item[name]):
         swapped = item | {name: item[other], other: item[name]}
-        assert not equal(item, swapped, names=named)
+        assert not equal(item, swapped)
 
 
 def _clocks(item: object) -> bool:
@@ -168,14 +161,26 @@ def _clocks(item: object) -> bool:
 
 @given(st.lists(st.dictionaries(names, values, max_size=30), max_size=50))
 def test_any_items_have_a_digest_that_survives_its_bytes(found: list[dict[str, object]]) -> None:
-    """decode(encode(d)) is d but for what is not kept, in at most 1024 bytes; items are equal to themselves."""
+    """decode(encode(d)) is d, in at most DIGEST_BYTES."""
     made = digest(*found)
     if made is None:
         return
     content = encode(made)
-    assert len(content) <= 1024
-    assert decode(content) == made._replace(holders=NONE)
-    assert not made.number or are_known(made, made, NONE)
+    assert 0 < len(content) <= DIGEST_BYTES
+    assert decode(content) == made
+
+
+def test_the_greatest_digest_fits_into_a_document() -> None:
+    """Of most items, of most fields, each with a page of most numbers."""
+    numbers = PageText(b"\xff" * 4 * NUMBERS, 2**64 - 1, 2**32 - 1)
+    for items, fields in ((2 * ITEMS, 0), (2, FIELDS)):
+        greatest = ItemsDigest(
+            2**63, True, b"\xff" * 8 * items, b"\xff" * 12 * fields, 2**64 - 1, numbers, 2**64 - 1
+        )
+        assert decode(encode(greatest)) == greatest
+    hints = get_type_hints(Document, include_extras=True)
+    assert hints["items"].__metadata__[0].most == DIGEST_BYTES
+    assert encode(msgspec.structs.replace(greatest, hashes=b"\xff" * DIGEST_BYTES)) == b""
 
 
 def test_a_digest_is_bounded_however_many_names_the_fields_have() -> None:
@@ -183,19 +188,17 @@ def test_a_digest_is_bounded_however_many_names_the_fields_have() -> None:
     items = [{f"{n} {k}": k for k in range(30)} for n in range(40)]
     made = digest(*items)
     assert made is not None
-    assert len(encode(made)) <= 1024
-    assert are_known(made, made, NONE)
+    assert 0 < len(encode(made)) <= DIGEST_BYTES
     other = digest(*items[:-1], items[-1] | {"39 29": "new"})
     assert other is not None
-    assert not are_known(other, made, NONE)
-    assert differing(other, made)
+    assert not other.items <= made.items
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_digest_or_none(content: bytes) -> None:
     """What a store or a service holds raises nothing, nor does an older digest."""
     decode(content)
-    assert decode(encode(Digest(1))[:-1]) is None
+    assert decode(encode(ItemsDigest(1))[:-1]) is None
 
 
 # ------------------------------------------------------------------------------- kinds of items
@@ -214,8 +217,6 @@ def test_every_kind_of_item_is_read(item: object) -> None:
     assert equal(item, again)
     assert not equal(item, PLAIN)
     assert not equal(item, type(item)(**PLAIN | {"id": "6"}))
-    a, b = read(item), read(PLAIN)
-    assert differing(a, b) == {NAMES.hash_of("")}
 
 
 def test_what_tells_no_items_apart() -> None:
@@ -228,9 +229,8 @@ def test_what_tells_no_items_apart() -> None:
 def test_items_among_the_originals_are_known() -> None:
     """In any order; not where values are swapped between two."""
     three = read({"id": 1, "n": 1}, {"id": 2, "n": 2}, {"id": 3, "n": 3})
-    assert are_known(read({"id": 3, "n": 3}, {"id": 1, "n": 1}), three, NONE)
-    assert not are_known(read({"id": 1, "n": 2}, {"id": 2, "n": 1}), three, NONE)
-    assert not are_known(Digest(0), three, NONE)
+    assert read({"id": 3, "n": 3}, {"id": 1, "n": 1}).items <= three.items
+    assert not read({"id": 1, "n": 2}, {"id": 2, "n": 1}).items & three.items
 
 
 def test_more_items_than_are_compared_one_by_one_are_compared_all_together() -> None:
@@ -238,19 +238,15 @@ def test_more_items_than_are_compared_one_by_one_are_compared_all_together() -> 
     rows = [{"id": n, "price": n % 7} for n in range(ITEMS + 10)]
     swapped = [*rows[2:], rows[0] | {"price": 1}, rows[1] | {"price": 0}]
     every = read(*rows)
-    assert are_known(read(*reversed(rows)), every, NONE)
-    assert not are_known(read(*rows[1:]), every, NONE)
-    assert not are_known(read(*swapped), every, NONE)
+    assert read(*reversed(rows)).items == every.items
+    assert read(*rows[1:]).items != every.items
+    assert read(*swapped).items != every.items
 
 
-def test_volatile_fields_do_not_count() -> None:
-    """Of one item by its fields; of several they are left out of each item's hash."""
-    a, b = read({"id": 1, "seen": 4}), read({"id": 1, "seen": 5})
-    assert NAMES.of(differing(a, b)) == ("seen",)
-    assert are_known(a, b, differing(a, b))
-    volatile = frozenset([NAMES.hash_of("seen")])
-    several = [read({"id": 1, "seen": n}, {"id": 2, "seen": n}, volatile=volatile) for n in (4, 5)]
-    assert are_known(*several, volatile)
+def test_the_fields_in_which_two_items_differ_have_names() -> None:
+    """For the message that names a noisy one."""
+    a, b = read({"id": 1, "views": 4}), read({"id": 1, "views": 5})
+    assert NAMES.of(differing(a, b)) == ("views",)
 
 
 # ------------------------------------------------------------------- addresses, times, the page
@@ -259,13 +255,15 @@ def test_volatile_fields_do_not_count() -> None:
 @pytest.mark.parametrize("length", [1, 300, 5000])
 @pytest.mark.parametrize("written", [str, html.escape, lambda url: quote(url, safe="")])
 def test_the_own_address_is_no_datum_however_long_or_written(length: int, written: Any) -> None:
-    """As a field of its own, escaped, and inside of a text, where the item is known with its whole page only."""
+    """As a field of its own, escaped, and inside of a text, where the item is a copy with its whole page only."""
     urls = [f"http://a.example/{kind}?x=1&y={'z' * length}" for kind in ("a", "print")]
     one, two = map(page, urls)
     for item in ("{}", "see {} for more"):
         made = [{"id": 5, "url": item.format(written(url))} for url in urls]
         assert equal(*made, one, two)
-        assert read(made[0], of=one).whole == (item != "{}")
+        reader = ItemReader(one, ItemRules(NAMES))
+        (hashes,) = filter(None, [reader.add(made[0])])
+        assert hashes.holds_inside == (item != "{}")
     assert not equal({"url": written(urls[0])}, {"url": "http://a.example/c"}, one, two)
 
 
@@ -304,17 +302,17 @@ def test_links_on_a_mirrored_host_are_equal_to_those_of_the_page() -> None:
     ],
 )
 def test_the_time_of_the_crawl_is_no_datum(made: Any) -> None:
-    """In any form; an item with nothing else says nothing."""
+    """In any form; an item with nothing else has no data."""
     first = {"id": 1, "at": made()}
     time.sleep(0.002)
     assert equal(first, {"id": 1, "at": made()})
-    assert not read({"at": made(), "url": URL, "ok": True}).says
-    assert read(first).says
+    assert not read({"at": made(), "url": URL, "ok": True}).has_data
+    assert read(first).has_data
 
 
 def recipe(
     tag: str, amount: int, word: str = "barley", footer: str = ""
-) -> tuple[dict[str, str], Page]:
+) -> tuple[dict[str, str], ItemPage]:
     rows = "".join(f"<li>{n} grams of {w}</li>" for n, w in enumerate(PROSE.split()[:60]))
     rows += f"<li>{amount} grams of {word}</li>"
     text = (
@@ -347,7 +345,7 @@ def test_markup_of_the_page_stands_for_what_was_read_of_it() -> None:
     """Words, headings and numbers of the main text; not the frame."""
     (a, one), (b, two) = recipe("main", 5), recipe("main", 5, footer="visitor 12")
     assert equal(a, b, one, two)
-    assert read(a, of=one).holders == {NAMES.hash_of("html")}
+    assert read(a, of=one).beside and read(a, of=one).page
     for item, of in (recipe("main", 6), recipe("main", 5, "rye")):
         assert not equal(a, item, one, of)
     assert equal({"body": a["html"].encode()}, {"body": b["html"].encode()}, one, two)
@@ -420,54 +418,17 @@ def test_what_is_no_item_has_no_digest(item: object) -> None:
     assert digest(item) is None
 
 
-_texts = st.one_of(
-    st.builds(lambda: dt.datetime.now().isoformat()),
-    st.text(max_size=5),
-    st.sampled_from(
-        (
-            URL,
-            f" {URL}\n",
-            html.escape(f"{URL}?a=1&b=2"),
-            quote(URL, safe=""),
-            f"see {URL}!",
-            "http://www.a.example/b/6",
-            "http://www.a.example:8080/b/6",
-            "http://a.example/",
-            "2031-01-01 10:00:00",
-            " ",
-            "",
-            "two  words",
-            "\x1cone\x85",
-        )
-    ),
-)
-
-
-@given(st.lists(_texts, min_size=8, max_size=12), st.sampled_from([URL, "http://a.example/"]))
-def test_many_texts_are_read_together_as_they_are_one_by_one(texts: list[str], url: str) -> None:
-    """A page has hundreds of links."""
-    found = []
-    for many in (8, 100):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "MANY", many)
-            digester = Digester(page(url), Rules(NAMES))
-            hashes = digester.add({"links": texts, "other": {"texts": tuple(texts)}})
-            found.append((hashes, digester.digest(), digester._values, digester.shown))
-    assert found[0] == found[1]
-
-
 def test_the_names_of_fields_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beyond are "a field" in messages, and told apart as well."""
     monkeypatch.setattr(module, "NAMES", 2)
-    known = Names()
+    known = FieldNames()
     numbers = [known[name] for name in "abc"]
     assert len(set(numbers)) == 3
     assert known.of(numbers) == ("a", "a field", "b")
-    assert known.of([0]) == ("other fields",)
 
 
 def test_a_title_is_the_page_and_a_number_in_it_is_a_datum() -> None:
-    """What the title begins with, or most of it, is no datum beside the page, though it says something."""
+    """What the title begins with, or most of it, is no datum beside the page."""
     of = page(text="<html><head><title>Red lamp 17 - Shop</title></head></html>")
     for value, is_datum in (
         ("Red lamp 17", False),
@@ -475,17 +436,20 @@ def test_a_title_is_the_page_and_a_number_in_it_is_a_datum() -> None:
         ("17", True),
         ("Lamp", True),
     ):
-        digester = Digester(of, Rules(NAMES))
-        assert digester.add({"url": URL, "value": value}) is not None
-        (shown,) = digester.shown
-        assert shown.says
-        assert [*shown.data] == ["value"] * is_datum
+        reader = ItemReader(of, ItemRules(NAMES))
+        assert reader.add({"url": URL, "value": value}) is not None
+        (kinds,) = reader.kinds
+        assert [*kinds.data] == ["value"] * is_datum
 
 
-def test_promise_1_an_item_of_volatile_fields_alone_is_known_by_all_of_them() -> None:
-    """And a list is never volatile: if it is shuffled at each visit, its values still are data."""
-    volatile = frozenset([NAMES.hash_of("seen")])
-    assert not are_known(read({"seen": 1}), read({"seen": 2}), volatile)
-    several = [read({"seen": n}, {"seen": n + 1}, volatile=volatile) for n in (1, 5)]
-    assert not are_known(*several, volatile)
-    assert read({"id": 1, "seen": [1, 2]}).holders == volatile
+def test_what_a_callback_is_given_is_compared_but_for_the_address() -> None:
+    """Names and values, in any order; an object that cannot be read equals none; DEDUP_ITEM_IGNORE leaves names out."""
+
+    def given(values: dict[str, object], url: str = URL, **rules: Any) -> int:
+        return ItemReader(page(url), ItemRules(NAMES, **rules)).given(values)
+
+    assert given({"price": 5, "n": 1}) == given({"n": 1, "price": 5}) != given({"price": 6, "n": 1})
+    other = "http://www.a.example/b/9"
+    assert given({"url": URL, "price": 5}) == given({"url": other, "price": 5}, other)
+    assert given({"object": object()}) != given({"object": object()})
+    assert given({"n": 1}, ignored=frozenset(["n"])) == 0

@@ -1,0 +1,184 @@
+"""What the pages of a callback have in common: whether its items are the page, and what of a page is noise.
+
+    an item -> each field is the page, its address, a time, its title, or a datum -> note_items()
+    a request -> has the page a link to it? -> note_request()
+    a page was fetched twice -> noisy_places()
+
+A callback stores pages if its items hold nothing but the page: {url, title, html}, or {url}. Then pages that are equal
+in title, heading, words and numbers are copies. Of an item with other fields the text alone decides nothing: they count,
+and the pictures, data and attributes of the page, too. A copy may add the same blocks as FEW others of its pattern, with
+numbers of their own (a banner, a date, a counter), or lack the same: it never replaces anything.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from dedup.core.fingerprint import PageReading
+from dedup.model.page import PART
+from dedup.scrapy.evidence.difference import undirected
+from dedup.scrapy.evidence.enough import FEW, MANY
+from dedup.scrapy.evidence.items import FieldKinds, ItemsDigest, more_numbers, text_of
+from dedup.scrapy.evidence.patterns import Pattern
+
+LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
+CALLBACKS = 1000
+TEXT = frozenset("hntw?")  # heading, numbers, title, words: signals of what a page is
+BESIDE = "b"  # text beside the main text: what a text that holds the page may be taken from, too
+IN_MARKUP = "jsd"  # inline data, pictures, data attributes: what a field of markup holds, too
+EXACT = frozenset("jsda")  # the same, and other attributes
+TEMPLATES = 10_000  # that are counted
+FIELDS = 1000  # that are counted
+
+
+class _Callback(msgspec.Struct):
+    pages: int = 0
+    data: dict[str, bytes] = {}  # of the first item
+    stores_pages: bool = True
+    is_text: bool = False
+    requests: int = 0
+    asks_beyond: bool = False
+    noisy: set[int] = set()
+    fetched_twice: list[str] = []
+    heading: bytes | None = (
+        None  # of the first page whose items have its address; b"": others have others
+    )
+
+
+class CallbackEvidence:
+    """The callbacks of one crawl."""
+
+    def __init__(self, *, exact: bool = False) -> None:
+        """Know none. exact: pages are copies only if they are equal in all signals (DEDUP_PROOF)."""
+        self._exact = exact
+        self._known: dict[str, _Callback] = {}
+        self._added = Counter[
+            tuple[str, str, int]
+        ]()  # pages of a pattern that add, or lack, the same
+        self._alone = Counter[
+            tuple[str, int]
+        ]()  # near-duplicates whose items differ in one field alone
+
+    def _of(self, callback: str) -> _Callback:
+        if callback not in self._known and len(self._known) < CALLBACKS:
+            self._known[callback] = _Callback()
+        return self._known.get(callback) or _Callback(stores_pages=False)
+
+    def note_items(self, callback: str, items: list[FieldKinds]) -> None:
+        """Note the items of a page."""
+        known = self._of(callback)
+        known.is_text = known.is_text or any(each.is_text for each in items)
+        if not known.stores_pages or not items:
+            return
+        if not known.pages:
+            known.data = dict(items[0].data)
+        known.stores_pages = all(
+            each.data == known.data and (each.holds_page or not each.data) for each in items
+        )
+        known.pages += 1
+
+    def may_store_pages(self, callback: str) -> bool:
+        """Whether the items of a callback may hold nothing but the page: no item had anything else."""
+        return self._of(callback).stores_pages
+
+    def stores_pages(self, callback: str) -> bool:
+        """Whether the items of a callback hold the page, and beside it what is the same in all; and it asks for links only."""
+        known = self._of(callback)
+        return known.stores_pages and not known.asks_beyond and known.pages >= FEW
+
+    def stores_only_pages(self, callback: str) -> bool:
+        """Whether they hold nothing else: then the text is the item."""
+        return self.stores_pages(callback) and not self._of(callback).data
+
+    # -------------------------------------------------------------------- what is noise
+
+    def note_heading(self, callback: str, heading: bytes) -> None:
+        """Note the heading of a page whose items have its address."""
+        known = self._of(callback)
+        known.heading = heading if known.heading in {None, heading} else b""
+
+    def headings_differ(self, callback: str) -> bool:
+        """Whether headings tell such pages apart."""
+        return self._of(callback).heading == b""
+
+    def noisy_places(self, callback: str) -> set[int]:
+        """Return the places of numbers that each fetch of a page of a callback changes."""
+        return self._of(callback).noisy
+
+    def may_fetch_twice(self, pattern: Pattern, most: int) -> bool:
+        """Whether a page is fetched again, to find such places; at most so many of a callback, one of a difference."""
+        known, difference = self._of(pattern.callback), undirected(pattern.difference)
+        wants = difference not in known.fetched_twice and len(known.fetched_twice) < most
+        known.fetched_twice += [difference] * wants
+        return wants
+
+    def note_differing(self, callback: str, fields: frozenset[int]) -> None:
+        """Note the fields in which the item of a near-duplicate differs from its original's."""
+        for field in fields if len(fields) == 1 and len(self._alone) < FIELDS else ():
+            self._alone[callback, field] += 1
+
+    def noisy_fields(self) -> Iterator[tuple[int, int]]:
+        """Yield the fields that alone differed in MANY near-duplicates of a callback, and in how many."""
+        for (_, field), times in self._alone.most_common():
+            if times >= MANY:
+                yield field, times
+
+    # ------------------------------------------------------------- what it asks for
+
+    def looks_at_requests(self, callback: str, *, has_items: bool = False) -> bool:
+        """Whether it is to be found out if a page has a link to its request; where some have none, without items."""
+        known = self._of(callback)
+        return not has_items if known.asks_beyond else known.requests < LOOKED
+
+    def note_request(self, callback: str, *, linked: bool) -> None:
+        """Note whether a page of a callback has a link to its request."""
+        known = self._of(callback)
+        known.requests += 1
+        known.asks_beyond = known.asks_beyond or not linked
+
+    # ------------------------------------------------------------------------- copies
+
+    def are_copies(
+        self, pattern: Pattern, reading: PageReading, original: ItemsDigest | None
+    ) -> bool:
+        """Whether a page is a copy of its original, by what was read of them."""
+        differ = self._differ(pattern, reading)
+        if not differ:
+            return True
+        added = self._template(pattern, differ, reading, original)
+        return added is not None and self._added[added] >= FEW
+
+    def note_other(
+        self, pattern: Pattern, reading: PageReading, original: ItemsDigest | None
+    ) -> None:
+        """Note a page that is kept beside its original: what it adds may be what all of its pattern do."""
+        added = self._template(pattern, self._differ(pattern, reading), reading, original)
+        if added is not None and len(self._added) < TEMPLATES:
+            self._added[added] += 1
+
+    def _differ(self, pattern: Pattern, reading: PageReading) -> set[str]:
+        """Return the signals that count, of those that differ."""
+        counts, known = {*TEXT}, self._of(pattern.callback)
+        if self._exact:
+            counts |= EXACT
+        elif known.is_text:
+            counts |= {*BESIDE}
+        elif known.data or not known.stores_pages:  # without any, a print copy lacks nothing
+            counts |= {e for e in IN_MARKUP if any(reading.fingerprint.parts[PART[e]])}
+        return counts.intersection(pattern.signals)
+
+    def _template(
+        self, pattern: Pattern, differ: set[str], reading: PageReading, original: ItemsDigest | None
+    ) -> tuple[str, str, int] | None:
+        """Return what one of the two pages adds, the same for all of a pattern that do; None if it is not that alone."""
+        theirs = None if original is None else original.page
+        if theirs is None or self._exact or not differ <= {"w", "n", *BESIDE}:
+            return None
+        mine, noisy = text_of(reading), self.noisy_places(pattern.callback)
+        one, other, words = mine.placed, theirs.placed, mine.words - theirs.words
+        is_replaced = more_numbers(one, other, noisy) and more_numbers(other, one, noisy)
+        if is_replaced or (words and mine.blocks == theirs.blocks):
+            return None
+        least = min(words % (1 << 64), -words % (1 << 64))
+        return pattern.callback, undirected(pattern.difference), least

@@ -1,0 +1,494 @@
+"""The digest of the items of a page: what two pages' items are compared by, without the items.
+
+    items of a callback -> ItemReader (one page) -> ItemsDigest -> bytes, kept with the page's document
+
+Each field becomes one exact hash. Replaced first: white space between words, the time of the crawl, the page's own whole
+address (also as HTML and as a parameter write it), and, for the comparison with one page, the host of the page in other
+addresses. Where the own address is a value, heading, title and numbers of the page stand for it; for the comparison with
+one page its heading alone, where headings tell the pages of the callback apart. A field of markup that holds the page
+stands for what was read of it. A part of the own address is a datum. With DEDUP_ITEM_FIELDS the named fields alone count,
+as they are.
+
+Invariants:
+  - Two items that differ in a field are never equal, but for what is replaced, and for two hashes of 64 bits that agree.
+  - What cannot be read, or is too much, has no digest (None): its page passes. BUDGET and VALUES bound the cost, and
+    DIGEST_BYTES a digest: a document takes no more.
+  - Reading an item never changes it: generators and other one-way values are not consumed.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import date, datetime, timedelta
+from enum import Enum
+from hashlib import blake2b
+from html import escape, unescape
+from numbers import Number
+from pathlib import PurePath
+from struct import iter_unpack, pack, unpack
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from scrapy import Item
+
+from dedup.core.fingerprint import PageReading, number_runs
+from dedup.model.page import PART, TEXT_HASH
+from dedup.scrapy.evidence.enough import MOST
+
+VERSION = 14
+BUDGET = 4 << 20  # characters of all items of a page that are normalised
+VALUES = 20_000  # values in all items of a page
+DEPTH = 16  # of nested values
+ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
+NAMES = 2000  # of fields that messages know
+NUMBERS = 64  # of a page that items hold
+DIGEST_BYTES = 1024
+FIELDS = 48  # fields of an item that are told apart, for messages
+
+HOURS = 24
+PAGE_CHARACTERS = 200  # of a field that can hold a page
+CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
+_NUMBER = re.compile(r"[0-9]{1,50}")
+_MARKUP = re.compile(r"<[a-zA-Z!/]")
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
+_PAGE_PARTS = "jsdhnb"  # of a page that a field of markup holds, beside its words
+_COLLECTIONS = (list, tuple, set, frozenset)
+_NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
+_NO_DATA = frozenset((_URL, _NOW, "", "\0None"))
+_MASK = (1 << 64) - 1
+_PLACE = 40_503  # by which the second number of a run differs from the first
+
+
+class TooMuch(ValueError):
+    """The items of a page are larger than what is read of them."""
+
+
+class Unreadable(ValueError):
+    """A value that cannot be read without changing it, or has no lasting form."""
+
+
+class PageText(NamedTuple):
+    """What was read of a page that its items hold.
+
+    numbers  in its main text, at most NUMBERS: 16 bits of the place of each, and below 16 of its hash
+    words    sum of the hashes of its blocks without them, and blocks: how many there are
+    """
+
+    numbers: bytes
+    words: int
+    blocks: int
+
+    @property
+    def placed(self) -> tuple[int, ...]:
+        """The numbers, each with its place."""
+        return unpack(f">{len(self.numbers) // 4}I", self.numbers)
+
+
+class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
+    """The items of a page.
+
+    number    of distinct items
+    has_data  whether one of them has more than the page's address, a time, and truth values
+    hashes    two 64-bit hashes of each (ItemHashes.loose, by_heading), big-endian; of more than ITEMS their sum
+    fields    of a single item, the hash of each field's name and that of its value: for messages
+    beside    of a single item that holds the page in markup, the hash of its other fields
+    page      of items that hold the page: what was read of it
+    given     the hash of what the callback was given beside the response; 0: nothing
+    """
+
+    number: int
+    has_data: bool = False
+    hashes: bytes = b""
+    fields: bytes = b""
+    beside: int = 0
+    page: PageText | None = None
+    given: int = 0
+    version: int = VERSION
+
+    @property
+    def items(self) -> frozenset[int]:
+        """The hashes of the items."""
+        return frozenset(unpack(f">{len(self.hashes) // 8}Q", self.hashes))
+
+
+def text_of(reading: PageReading) -> PageText:
+    """Return what two such pages are compared by."""
+    found = sorted(placed(reading))[:NUMBERS]
+    return PageText(pack(f">{len(found)}I", *found), *reading.others[1:])
+
+
+def placed(reading: PageReading) -> list[int]:
+    """Return the tokens with digits of a page's main text, each with its place: the word beside it."""
+    return [
+        (beside + at * _PLACE & 0xFFFF) << 16 | each & 0xFFFF
+        for beside, *run in number_runs(reading.numbers)
+        for at, each in enumerate(run)
+    ]
+
+
+def more_numbers(
+    mine: Iterable[int], theirs: Iterable[int], noisy: Collection[int]
+) -> Counter[int]:
+    """Return the numbers that one page has and the other has not, but for those in noisy places."""
+    one, other = (
+        Counter(n & 0xFFFF for n in each if n >> 16 not in noisy) for each in (mine, theirs)
+    )
+    return one - other
+
+
+def numbers_of(texts: Iterable[str]) -> Counter[str]:
+    """Return the numbers in some texts, each with how often it stands there."""
+    return Counter(_NUMBER.findall(" ".join(texts)))
+
+
+def forms_of(found: Collection[str]) -> str:
+    """Return numbers, and how a page may write them: 4 as 04, an hour as of twelve, a year by its end."""
+    small = {int(each) for each in found if len(each) <= len("12")}
+    hours = {each % 12 or 12 for each in small if each < HOURS}
+    forms = {f"{each:{width}}" for each in small | hours for width in ("", "02")}
+    years = {each[2:] for each in found if len(each) == len("2026")}
+    halves = {f"{form}{half}" for form in forms for half in ("am", "pm")}
+    return " ".join({*found} | forms | years | halves)
+
+
+class FieldNames(dict[str, int]):
+    """The hashes of fields by their names, 32 bits; and the first names by their hashes, for messages."""
+
+    def __missing__(self, name: str) -> int:
+        """Return the hash of a name that was not seen before, and remember it, if it is among the first NAMES."""
+        found = _hash(name) & 0xFFFFFFFF
+        if len(self) < NAMES:
+            self[name] = found
+        return found
+
+    def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """Return the names of fields, or a word for one that is not known."""
+        known = {number: name[:100] for name, number in self.items()}
+        return tuple(sorted({known.get(number, "a field") for number in numbers}))
+
+
+def differing(mine: ItemsDigest, theirs: ItemsDigest) -> frozenset[int]:
+    """Return the fields in which two single items differ."""
+    one, other = (dict(iter_unpack(">IQ", each.fields)) for each in (mine, theirs))
+    return frozenset(n for n in one.keys() | other.keys() if one.get(n) != other.get(n))
+
+
+def encode(digest: ItemsDigest) -> bytes:
+    """Return a digest as bytes, nothing for one that is too long; decode() reads them."""
+    content = msgspec.msgpack.encode(digest)
+    return content if len(content) <= DIGEST_BYTES else b""
+
+
+def decode(content: bytes) -> ItemsDigest | None:
+    """Return the digest that encode() wrote; None if it is of another version, or not a digest."""
+    try:
+        found = _decoder.decode(content)
+        return found if found.version == VERSION and found.items is not None else None
+    except Exception:  # noqa: BLE001 - whatever was kept there
+        return None
+
+
+_decoder = msgspec.msgpack.Decoder(ItemsDigest)
+
+
+class ItemPage(NamedTuple):
+    """What a page's items are read against.
+
+    urls     its own addresses
+    text     returns its decoded body, "" if it has none
+    size     bytes of its body
+    reading  returns how dedup read it
+    noted    meta["dedup"], which is no datum of the page
+    """
+
+    urls: tuple[str, ...]
+    text: Callable[[], str]
+    size: int
+    reading: Callable[[], PageReading]
+    noted: object = None
+
+
+class ItemRules(NamedTuple):
+    """Which fields count: names alone (DEDUP_ITEM_FIELDS), without some (DEDUP_ITEM_IGNORE)."""
+
+    names: FieldNames
+    only: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+
+
+class FieldKinds(NamedTuple):
+    """What the fields of an item are.
+
+    holds_page  whether a field holds the page
+    is_text     whether such a field is a text, not markup: it may stand anywhere in the page
+    data        the fields that have more than an address, a time or a truth value, and are no title, with their values
+    """
+
+    holds_page: bool
+    is_text: bool
+    data: dict[str, bytes]
+
+
+class ItemHashes(NamedTuple):
+    """The hashes of one item.
+
+    exact         by which the crawl knows it
+    loose         without the page's host, in ItemsDigest.items
+    by_heading    the same, where the page's heading alone stands for its address
+    beside        of the fields that do not hold the page, if another one of markup does
+    holds_inside  whether the page's address stands inside of a text of it
+    holds_own     whether it is a value
+    text          its values, if so
+    """
+
+    exact: bytes
+    loose: int
+    by_heading: int
+    beside: int
+    holds_inside: bool
+    holds_own: bool
+    text: str
+
+
+class ItemReader:
+    """Makes the digest of one page from its items, one by one."""
+
+    def __init__(self, page: ItemPage, rules: ItemRules) -> None:
+        """Begin without items."""
+        self._page, self._rules = page, rules
+        self.items: list[ItemHashes] = []
+        self.kinds: list[FieldKinds] = []
+        self._fields: dict[int, int] = {}  # of the last item
+        self._failed = self._has_data = False
+        self._budget, self._values = BUDGET, VALUES
+        self._now = time.time()
+        scheme, _, rest = page.urls[0].partition("://")
+        host = rest.partition("/")[0]
+        self._host, self._origin = host.partition(":")[0], f"{scheme}://{host}/"
+        self._own: list[
+            str
+        ] = []  # how its addresses may be written, once the host stands in a text
+        self._inside = self._is_own = False
+        self._title: str | None = None
+
+    def add(self, item: object) -> ItemHashes | None:
+        """Add an item; return its hashes, or None if it cannot be read. Never raises an Exception."""
+        try:
+            return self._add(item)
+        except Exception:  # noqa: BLE001 - whatever the fields of an item do when they are read
+            self._failed = True
+            return None
+
+    def _add(self, item: object) -> ItemHashes:
+        rules, page = self._rules, self._page
+        self._inside = self._is_own = holds_page = is_text = has_data = False
+        known: list[tuple[str, str]] = []
+        data: dict[str, bytes] = {}
+        for field, value in pairs_of(item):
+            name = str(field)
+            if name in rules.ignored or (rules.only and name not in rules.only):
+                continue
+            if isinstance(value, dict) and value and value == page.noted:
+                continue
+            holds, found = self._field(value)
+            known.append((name, found))
+            if holds:
+                holds_page, is_text = True, is_text or not found.startswith(_PAGE)
+            elif found not in _NO_DATA:
+                has_data = has_data or not isinstance(value, bool)
+                if not (isinstance(value, str) and self._is_title(found)):
+                    data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
+        self._has_data = self._has_data or has_data or holds_page
+        self.kinds.append(FieldKinds(holds_page, is_text, data))
+        kind, heading = type(item).__qualname__, ""
+        more: tuple[object, ...] = ()
+        if self._is_own:
+            read = page.reading().fingerprint
+            heading, more = read.parts[PART["h"]].hex(), (read.title, read.parts[PART["n"]])
+        known.sort()
+        loose = [(name, found.replace(self._origin, _HOST)) for name, found in known]
+        self._fields = {rules.names[name]: _hash(found) for name, found in loose[:FIELDS]}
+        others = [each for each in loose if not each[1].startswith(_PAGE)]
+        self.items.append(
+            ItemHashes(
+                _hash(kind, known, heading, more).to_bytes(8, "big"),
+                _hash(kind, loose, heading, more),
+                _hash(kind, loose, heading),
+                _hash(kind, others) if len(others) < len(loose) else 0,
+                self._inside,
+                self._is_own,
+                " ".join(found for _, found in known) if self._is_own else "",
+            )
+        )
+        return self.items[-1]
+
+    def _field(self, value: object) -> tuple[bool, str]:
+        """Return whether a value holds the page, and a text that equal values share."""
+        if self._rules.only:
+            return False, self._value(value, 0)
+        is_long = isinstance(value, str | bytes) and len(value) >= PAGE_CHARACTERS
+        if is_long and self._is_page(value):
+            return True, self._page_parts()
+        found = self._value(value, 0)
+        if is_long and isinstance(value, str) and len(found) >= PAGE_CHARACTERS:
+            words = self._page.reading().words
+            return found.count(" ") + 1 >= MOST * words > 0, found
+        return False, found
+
+    def _is_page(self, value: Any) -> bool:
+        """Whether a long value is the markup of the page, or most of it."""
+        if isinstance(value, bytes):
+            return len(value) >= MOST * self._page.size
+        is_markup = _MARKUP.search(value[:2000]) is not None
+        return is_markup and len(value) >= MOST * len(self._page.text()) > 0
+
+    def _page_parts(self) -> str:
+        """Return what was read of the page, without its template."""
+        page = self._page.reading().fingerprint
+        parts = "".join(page.parts[PART[letter]].hex() for letter in _PAGE_PARTS)
+        return f"{_PAGE} {page.sketch[TEXT_HASH:].hex()} {parts}"
+
+    def _is_title(self, text: str) -> bool:
+        """Whether a text is what the title of the page begins with, or at least half of it."""
+        if self._title is None:
+            found = _TITLE.search(self._page.text())
+            self._title = "" if found is None else " ".join(unescape(found[1]).split())
+        is_most = len(text) >= MOST * len(self._title)
+        return bool(text) and (self._title.startswith(text) or (is_most and text in self._title))
+
+    def _value(self, value: object, depth: int) -> str:
+        """Return a text that is the same for equal values; of one that is no text it begins with a zero character.
+
+        Raises Unreadable, TooMuch.
+        """
+        self._values -= 1
+        if depth > DEPTH or self._values < 0:
+            raise TooMuch
+        if isinstance(value, str):
+            self._spend(len(value))
+            if self._rules.only:
+                return value
+            text = " ".join(value.split())
+            if 19 <= len(text) <= 35 and _TIME.match(text) and self._is_time_of_crawl(text):
+                return _NOW
+            return self._addressed(text) if self._host and self._host in text else text
+        if isinstance(value, Enum):
+            return self._value(value.value, depth + 1)
+        if isinstance(value, _COLLECTIONS):
+            found = [self._value(each, depth + 1) for each in value]
+            return f"\0{found if isinstance(value, list | tuple) else sorted(found)}"
+        if is_item(value):
+            pairs = sorted((str(k), self._value(v, depth + 1)) for k, v in pairs_of(value))
+            return f"\0item{pairs}"
+        return self._plain(value)
+
+    def _plain(self, value: object) -> str:
+        if value is None or isinstance(value, bool):
+            return f"\0{value}"
+        if isinstance(value, int | float):
+            clock = value > 1e9 and (self._is_now(value) or self._is_now(value / 1000))
+            return _NOW if clock else f"\0{value!r}"
+        if isinstance(value, bytes | bytearray | memoryview):
+            self._spend(len(value))
+            return f"\0b{_hash(bytes(value))}"
+        if isinstance(value, datetime):
+            return _NOW if self._is_now(value.timestamp()) else f"\0{value.isoformat()}"
+        if isinstance(value, date):
+            return f"\0{value.isoformat()}"
+        lasting = isinstance(value, Number | PurePath | timedelta)
+        if lasting or type(value).__str__ is not object.__str__:
+            text = str(value)
+            self._spend(len(text))
+            if f"0x{id(value):x}" not in text and not hasattr(value, "__next__"):
+                return f"\0{text}"
+        raise Unreadable(type(value).__name__)
+
+    def _is_time_of_crawl(self, text: str) -> bool:
+        try:
+            return self._is_now(datetime.fromisoformat(text).timestamp())
+        except ValueError:
+            return False
+
+    def _is_now(self, seconds: float) -> bool:
+        return not self._rules.only and abs(seconds - self._now) < CLOCK_SECONDS
+
+    def _addressed(self, text: str) -> str:
+        """Return a text in which the page's host stands, without the page's address."""
+        if not self._own:
+            own = {u for u in self._page.urls if any(u.split("/", 3)[3:])}  # no site's root
+            ways = {way for u in own for way in (u, escape(u), quote(u, safe=""))}
+            self._own = sorted(ways, key=len, reverse=True) or [self._page.urls[0]]
+        if text in self._page.urls or text in self._own:
+            self._is_own = True
+            return _URL
+        for url in self._own:
+            if url in text and url != self._origin:
+                self._inside = True
+                text = text.replace(url, _URL)
+        return text
+
+    def _spend(self, characters: int) -> None:
+        self._budget -= characters
+        if self._budget < 0:
+            raise TooMuch
+
+    def digest(self, given: int = 0) -> ItemsDigest | None:
+        """Return the digest of the items until now; None if one of them could not be read. given: ItemsDigest.given."""
+        if self._failed:
+            return None
+        number = len({item.loose for item in self.items})
+        found = sorted({each for item in self.items for each in (item.loose, item.by_heading)})
+        if number > ITEMS:
+            found = [sum(found) & _MASK]
+        single = number == 1
+        fields = [each for pair in sorted(self._fields.items()) for each in pair] if single else []
+        return ItemsDigest(
+            number,
+            self._has_data,
+            pack(f">{len(found)}Q", *found),
+            pack(">" + "IQ" * (len(fields) // 2), *fields),
+            self.items[0].beside if single else 0,
+            text_of(self._page.reading()) if any(e.holds_page for e in self.kinds) else None,
+            given,
+        )
+
+    def given(self, values: Mapping[str, object]) -> int:
+        """Return a hash of what a callback is given beside the response. Never raises; what cannot be read equals nothing."""
+        try:
+            found = [
+                (n, self._value(v, 0)) for n, v in values.items() if n not in self._rules.ignored
+            ]
+        except Exception:  # noqa: BLE001 - whatever the objects do when they are read
+            return _hash(id(values), time.time())
+        return _hash(sorted(found)) if found else 0
+
+
+def is_item(value: object) -> bool:
+    """Whether a value is an item of any class, or a dict."""
+    if value is None or isinstance(value, _NO_ITEMS):
+        return False
+    if isinstance(value, dict | Item):
+        return True
+    import itemadapter  # which may import pydantic: 40 ms
+
+    return itemadapter.is_item(value)
+
+
+def pairs_of(item: object) -> list[tuple[Any, Any]]:
+    """Return the fields of an item, with their values."""
+    if isinstance(item, dict | Item):
+        return [(name, item[name]) for name in item]  # as the exporters read it
+    from itemadapter import ItemAdapter
+
+    return list(ItemAdapter(item).items())
+
+
+def _hash(*parts: object) -> int:
+    """Return a 64-bit hash of the repr of some values."""
+    content = repr(parts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big")

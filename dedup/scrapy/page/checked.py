@@ -1,0 +1,286 @@
+"""A near-duplicate that is checked, or a page that is fetched again: of what its callback yields only what is new passes.
+
+    the callback yields -> held -> it ends -> which items are new? -> (the page is fetched once more) -> these pass
+
+An item was seen if the page's match brought an equal one, or an earlier page of this callback. Where nothing is withheld
+(tag, skip_links, DEDUP_PROOF_ITEMS, a page with too few words), items pass at once, and the same is counted.
+"""
+
+from collections.abc import Iterable
+from copy import copy
+from typing import Any
+
+from scrapy import Item, Request
+from scrapy.http import Response
+
+from dedup.core.fingerprint import read_page
+from dedup.scrapy.evidence.difference import GIVEN, NUMBERS, WORDS
+from dedup.scrapy.evidence.items import (
+    ITEMS,
+    ItemHashes,
+    ItemsDigest,
+    differing,
+    forms_of,
+    more_numbers,
+    placed,
+)
+from dedup.scrapy.evidence.seen import Rows
+from dedup.scrapy.page.in_flight import Page
+from dedup.scrapy.page.outlinks import NewRequests
+from dedup.scrapy.page.output import Objects, PassingPage, rows_of
+from dedup.scrapy.page.request import fetch, note_paid_by
+from dedup.scrapy.page.session import Session
+from dedup.scrapy.report import JudgedPage
+
+HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
+
+
+class CheckedPage(PassingPage):
+    """Only what is new passes; with withholds=False items pass at once."""
+
+    page: Page
+
+    def __init__(
+        self, session: Session, response: Response, page: Page, held: list[Any], *, withholds: bool
+    ) -> None:
+        super().__init__(session, response, page, held)
+        self._withholds, self._full = withholds, False
+        self._tags = session.config.mode == "tag"  # and so requests pass at once, too
+        self._made: list[
+            Any
+        ] = []  # by the callback, in its order; _held: of it, what has not passed
+        self._found: list[ItemHashes | None] = []  # of the items, in their order
+
+    def take(self, one: Any) -> Objects:
+        """Return what passes now."""
+        if one is None:
+            return ()
+        item, is_item = self._note(one), not isinstance(one, Request)
+        if is_item:
+            self._found.append(item)
+        if self._tags or (is_item and not self._withholds):
+            self._made.append(one)
+            if is_item:
+                self._session.in_flight.item_yielded(self.page)
+            return (one,)
+        self._full = self._full or len(self._held) >= HELD
+        self._held.append(_as_yielded(one) if is_item and not self._full else one)
+        self._made.append(self._held[-1])
+        return self._released(self._made) if self._full else ()
+
+    def _released(self, passing: Iterable[Any]) -> Objects:
+        """Return of what passes that which has not passed yet, and forget what was held."""
+        held = {*map(id, self._held)}
+        found = [each for each in passing if id(each) in held]
+        for each in found:
+            if not isinstance(each, Request):
+                self._session.in_flight.item_yielded(self.page)
+        self._held.clear()
+        self._made.clear()
+        return found
+
+    async def finish(self) -> Objects:
+        """Return what passes at the end."""
+        page, digest = self.page, self._digest()
+        if self._outlinks is not None:
+            self._outlinks.note_last()
+        proves = digest is not None and (
+            not digest.number
+            or digest.has_data
+            or page.by_text
+            or page.verdict.reason == "unchanged"
+        )
+        if self._full or self._asked or digest is None or not proves:
+            page.handling = page.handling if self._asked else "accept"
+            if self._items:
+                self._session.news(self._paid_by)
+            return self._released(self._made)
+        made = [*self._made]
+        is_new = self._which(digest)
+        if any(is_new) and await self._fetched_again(digest):
+            is_new = self._which(digest)
+        for item in self._found:
+            self._note_item(item)
+        return self._decided(digest, made, is_new)
+
+    def _decided(self, digest: ItemsDigest, made: list[Any], is_new: list[bool]) -> Objects:
+        """Return what passes, now that it is known which items are new, and note it."""
+        page, session = self.page, self._session
+        is_refetch, pays = page.handling == "refetch", not any(is_new)
+        if any(is_new):
+            # each page of an endless calendar is another item there: its requests are paid
+            pays = not is_refetch and session.callbacks.stores_pages(page.callback)
+            self._note_new(digest)
+            if not pays:
+                session.news(self._paid_by)
+        requests = self._new_requests(made, pays=pays and not is_refetch)
+        if not any(is_new) and page.pattern is not None:
+            self._note_same(digest, requests)
+        if is_refetch:
+            session.counts.add("unchanged_items", len(is_new) - sum(is_new))
+        for new in is_new:
+            if not new:
+                session.in_flight.item_withheld(page)
+        items, sent = iter(is_new), {*map(id, requests.passing)}
+        passing = [e for e in made if (id(e) in sent if isinstance(e, Request) else next(items))]
+        withheld = len(made) - len(is_new) - len(requests.passing) - requests.repeated
+        self._count(len(is_new) - sum(is_new), withheld)
+        return self._released(passing)
+
+    # ------------------------------------------------------------------ which items are new
+
+    def _which(self, digest: ItemsDigest) -> list[bool]:
+        """Return of each item whether it is new."""
+        page = self.page
+        if self._is_copy(digest):
+            return [False] * len(self._found)
+        seen, before = page.space.seen, self._explained(digest)
+        if page.digest is not None and page.handling == "refetch":
+            before = {*page.digest.items}
+        return [
+            e is None
+            or e.holds_inside
+            or not (e.by_heading in before or seen.has_item(page.callback, e.exact))
+            for e in self._found
+        ]
+
+    def _is_copy(self, digest: ItemsDigest) -> bool:
+        """Whether the page's match brought all of its items, or the text decides it."""
+        page, session, match = self.page, self._session, self.page.digest
+        if session.decides_by_text(page):
+            return True
+        if match is None or not digest.number:
+            return False
+        if digest.number > ITEMS:
+            return digest.hashes == match.hashes
+        loosely = digest.number == 1 and session.callbacks.headings_differ(page.callback)
+        mine = {e and (e.by_heading if loosely else e.loose) for e in self._found}
+        if mine and mine <= match.items:
+            return True
+        if page.pattern is None or not digest.beside or digest.beside != match.beside:
+            return False
+        return session.callbacks.are_copies(page.pattern, page.reading, match)
+
+    def _explained(self, digest: ItemsDigest) -> set[int]:
+        """Return the rows of a list that others had whose numbers are the same, but for those that stand in other rows.
+
+        Else rows may be told apart by a number beside them: rooms by day.
+        """
+        page, found = self.page, set[int]()
+        if digest.number < 2 or not self._has_own_address:
+            return found
+        mine, callbacks = rows_of(page, self._found), self._session.callbacks
+        for theirs in page.space.seen.lists(mine.rows):
+            same = mine.title == theirs.title or callbacks.headings_differ(page.callback)
+            if same and self._explains(mine, theirs) and self._explains(theirs, mine):
+                found |= theirs.rows & mine.rows
+        return found
+
+    def _explains(self, mine: Rows, theirs: Rows) -> bool:
+        """Whether each number that one list has and the other has not stands in its rows, and not in the other's."""
+        page = self.page
+        noisy = self._session.callbacks.noisy_places(page.callback)
+        rest = {*more_numbers(mine.numbers, theirs.numbers, noisy)}
+        text = f"<main><p>{forms_of(mine.written - theirs.written)}"
+        rows = placed(read_page(text, recipe=page.space.recipe, numbers=True)) if rest else ()
+        return rest <= {n & 0xFFFF for n in rows}
+
+    async def _fetched_again(self, digest: ItemsDigest) -> bool:
+        """Fetch the page once more, if that may find numbers that each fetch changes; return whether it was."""
+        page, callbacks, config = self.page, self._session.callbacks, self._session.config
+        by_numbers = digest.page is not None or (digest.number > 1 and self._has_own_address)
+        if page.pattern is None or not by_numbers:
+            return False
+        if not callbacks.may_fetch_twice(page.pattern, config.control):
+            return False
+        self._session.counts.add("items/second_fetch")
+        response = await fetch(self._session.crawler, self._request)
+        if response is None:
+            return False
+        again = self._session.read(page.space.recipe, response)
+        if again.others == page.reading.others:  # else it may be a login now
+            changes = {*placed(again)} ^ {*placed(page.reading)}
+            callbacks.noisy_places(page.callback).update(each >> 16 for each in changes)
+        return True
+
+    # ------------------------------------------------------------------- what it proves
+
+    def _note_new(self, digest: ItemsDigest) -> None:
+        """Note a page that brought new items: it is an original."""
+        page, session = self.page, self._session
+        page.handling = "accept"
+        if page.pattern is not None:
+            session.counts.add("items/other")
+            session.disprove(page, self._differing(digest))
+            session.callbacks.note_other(page.pattern, page.reading, page.digest)
+
+    def _note_same(self, digest: ItemsDigest, requests: NewRequests) -> None:
+        """Note a page that brought no new item.
+
+        If its match did not bring its items, but another page, it is no copy of its match: nor are others of its pattern.
+        """
+        page, session, patterns = self.page, self._session, self.page.space.patterns
+        assert page.pattern is not None
+        is_copy = digest.number > 0 and self._is_copy(digest)
+        if requests.followed or digest.number:
+            session.counts.add("items/links" if requests.followed else "items/equal")
+        session.report.brought_nothing(page.verdict.of or "", page.verdict.key)
+        if GIVEN in page.pattern.signals:
+            return
+        if is_copy:
+            patterns.same_items(page.pattern)
+        if requests.is_beyond:
+            page.handling = "accept"
+            session.disprove(page, frozenset())
+        elif digest.number and not is_copy:
+            session.disprove(page, self._differing(digest))
+        elif not requests.followed and (digest.number or self._asks_beyond()):
+            patterns.same(page.pattern)
+
+    def _differing(self, digest: ItemsDigest) -> frozenset[int]:
+        match = self.page.digest
+        if match is None or not match.number == digest.number == 1 or digest.page is not None:
+            return frozenset()  # what holds the page is no field that a person may ignore
+        return differing(digest, match)
+
+    def _new_requests(self, made: list[Any], *, pays: bool) -> NewRequests:
+        """Return the requests that pass."""
+        requests = [each for each in made if isinstance(each, Request)]
+        if pays and self._outlinks is not None:
+            return self._outlinks.new(requests)
+        for each in requests:
+            note_paid_by(each, ())
+        return NewRequests(requests)
+
+    def _count(self, items: int, requests: int) -> None:
+        """Count what is withheld, or, in the mode "tag", would be."""
+        session, page, journal = self._session, self.page, self._session.report.journal
+        items *= self._withholds or self._tags
+        if items and page.verdict.status != "refetch":
+            session.counts.add("items/withheld", items)
+        if requests:
+            session.counts.add("requests/withheld", requests)
+        if journal is not None and (items or requests):
+            judged = JudgedPage(page.verdict, self._response, page.space.recipe, page.callback)
+            journal.withheld(judged, items, requests)
+
+    def end(self, *, complete: bool) -> None:
+        """Insert a page that brought something new, release one that did not."""
+        page, session = self.page, self._session
+        accepted = complete and not self._asked and page.handling != "check"
+        self._note_list(complete=complete)
+        if complete and not self._asked and not accepted:
+            page.space.seen.add_links(page.callback, page.reading.links)
+        differ = page.pattern.signals if page.pattern is not None else ""
+        # else days without events never end
+        if complete and self._yields_nothing and WORDS in differ and NUMBERS not in differ:
+            session.yielded_nothing(page.callback, self._paid_by)
+        session.in_flight.end(page.token, accepted=accepted)
+
+
+def _as_yielded(one: Any) -> Any:
+    """Return an item as it is now: a callback may go on with it while it is held back."""
+    try:
+        return one.copy() if isinstance(one, Item) else copy(one)
+    except Exception:  # noqa: BLE001 - it is passed as it is then
+        return one

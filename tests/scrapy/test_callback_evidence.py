@@ -1,0 +1,77 @@
+"""Callbacks whose items hold nothing but the page."""
+
+import pytest
+
+from dedup.scrapy.evidence import callbacks as module
+from dedup.scrapy.evidence.callbacks import FEW, LOOKED, CallbackEvidence
+from dedup.scrapy.evidence.items import FieldKinds
+
+HOLDS = FieldKinds(holds_page=True, is_text=False, data={})
+NOTHING = FieldKinds(holds_page=False, is_text=False, data={})
+
+
+def datum(value: bytes, *, holds: bool = True) -> FieldKinds:
+    return FieldKinds(holds, is_text=False, data={"source": value})
+
+
+def noted(*pages: list[FieldKinds]) -> CallbackEvidence:
+    evidence = CallbackEvidence()
+    for items in pages:
+        evidence.note_items("parse", items)
+    return evidence
+
+
+@pytest.mark.parametrize(
+    "page",
+    [[HOLDS], [NOTHING], [HOLDS, NOTHING], [datum(b"docs")]],
+    ids=["the page", "its address", "both", "a constant"],
+)
+def test_items_that_hold_nothing_but_the_page(page: list[FieldKinds]) -> None:
+    """A corpus builder, a link collector; shown by some pages, not by the first one."""
+    assert not noted(*[page] * (FEW - 1)).stores_pages("parse")
+    assert noted(*[page] * FEW).stores_pages("parse")
+    assert not noted(*[page] * FEW).stores_pages("another")
+    assert noted(*[page] * FEW).stores_only_pages("parse") == (not page[0].data)
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [[datum(b"1")], [datum(b"2")]],
+        [[HOLDS], [datum(b"1")]],
+        [[datum(b"True", holds=False)]],
+        [[HOLDS, datum(b"1")]],
+        [[], [], []],
+    ],
+    ids=["another value", "a field more", "a monitor's truth value", "in one of two", "silence"],
+)
+def test_one_datum_is_enough_to_end_it(pages: list[list[FieldKinds]]) -> None:
+    """For ever: pages that show nothing else do not bring it back."""
+    assert not noted(*pages, *[[HOLDS]] * (FEW - 1)).stores_pages("parse")
+    if any(pages):
+        assert not noted(*pages, *[[HOLDS]] * 50).stores_pages("parse")
+
+
+def test_a_callback_that_asks_for_more_than_links_keeps_no_pages() -> None:
+    """However its items look; once known it is looked at no longer."""
+    evidence = noted(*[[HOLDS]] * FEW)
+    evidence.note_request("parse", linked=True)
+    assert evidence.stores_pages("parse")
+    evidence.note_request("parse", linked=False)
+    assert not evidence.stores_pages("parse")
+    assert evidence.looks_at_requests("parse")  # of a page without items: it shows nothing then
+    assert not evidence.looks_at_requests("parse", has_items=True)
+    for _ in range(LOOKED):
+        assert evidence.looks_at_requests("linked")
+        evidence.note_request("linked", linked=True)
+    assert not evidence.looks_at_requests("linked")
+
+
+def test_callbacks_beyond_the_bound_keep_no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is dropped for want of memory."""
+    monkeypatch.setattr(module, "CALLBACKS", 1)
+    evidence = noted(*[[HOLDS]] * FEW)
+    for _ in range(FEW):
+        evidence.note_items("another", [HOLDS])
+    assert evidence.stores_pages("parse")
+    assert not evidence.stores_pages("another")

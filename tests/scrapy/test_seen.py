@@ -1,0 +1,41 @@
+"""What a crawl has seen: items that are forgotten, and where its pages lead."""
+
+from dedup.scrapy.evidence import seen as module
+from dedup.scrapy.evidence.seen import FETCHED, SeenInCrawl
+
+ONE, TWO = b"1" * 8, b"2" * 8
+
+
+def test_forgotten_items_are_new_in_the_next_run_too():
+    """Until a page brings them again."""
+    seen = SeenInCrawl()
+    assert seen.take_item("parse", ONE) and seen.take_item("parse", TWO)
+    seen.forget_items("parse", [ONE])
+    for each in (seen, SeenInCrawl(*seen.to_bytes())):
+        assert not each.has_item("parse", ONE)
+        assert each.has_item("parse", TWO)
+    assert seen.take_item("parse", ONE)
+    assert SeenInCrawl(*seen.to_bytes()).has_item("parse", ONE)
+
+
+def test_too_many_forgotten_items_make_all_of_them_new(monkeypatch):
+    """So memory is bounded, and nothing is withheld that did not get through."""
+    monkeypatch.setattr(module, "FORGOTTEN", 1)
+    seen = SeenInCrawl()
+    assert seen.take_item("parse", ONE)
+    seen.forget_items("parse", [ONE, TWO])
+    assert not seen.has_item("parse", ONE)
+    assert seen.take_item("parse", ONE) and seen.has_item("parse", ONE)
+
+
+def test_a_page_leads_elsewhere_where_neither_its_callback_nor_the_crawl_has_been():
+    """Links of pages of another callback do not count: it may follow none of them."""
+    seen = SeenInCrawl()
+    seen.add_links("parse", ONE)
+    seen.add_links("item", TWO)
+    assert not seen.leads_elsewhere("parse", ONE) and not seen.leads_elsewhere("parse", b"")
+    assert seen.leads_elsewhere("parse", ONE + TWO)
+    seen.add_links(FETCHED, TWO)
+    for each in (seen, SeenInCrawl(*seen.to_bytes())):
+        assert not each.leads_elsewhere("parse", ONE + TWO)
+        assert each.leads_elsewhere("another", ONE)
