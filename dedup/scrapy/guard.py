@@ -83,7 +83,7 @@ def count_fault(counts: Counts, error: BaseException, consequence: str) -> None:
     except FAULTS:
         logger.error("[dedup] failed (%r); %s", error, consequence)
         if counts.crawler.stats is not None:
-            counts.crawler.stats.inc_value("dedup/error/guard")
+            counts.crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
 
 
 class Meter:
