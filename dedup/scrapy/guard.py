@@ -43,11 +43,6 @@ class Counts:
         """Add to the stat dedup/NAME; Scrapy's collector gets it with the next flush()."""
         self._numbers[name] = self._numbers.get(name, 0) + number
 
-    def run(self, work: Callable[[], object], consequence: str) -> None:
-        """Do what the event loop calls; count a fault."""
-        with guarded(self, consequence):
-            work()
-
     def fault(self, error: BaseException, consequence: str, number: int = 1) -> None:
         """Count an internal error for each page that it affected, and log it once for each kind."""
         kind = kind_of(error)
@@ -75,6 +70,12 @@ def guarded(counts: Counts, consequence: str) -> Iterator[None]:
         count_fault(counts, error, consequence)
 
 
+def run_guarded(counts: Counts, work: Callable[[], object], consequence: str) -> None:
+    """Do what the event loop calls; count a fault."""
+    with guarded(counts, consequence):
+        work()
+
+
 def count_fault(counts: Counts, error: BaseException, consequence: str) -> None:
     """Count a fault, without what may be broken itself."""
     try:
@@ -82,7 +83,7 @@ def count_fault(counts: Counts, error: BaseException, consequence: str) -> None:
     except FAULTS:
         logger.error("[dedup] failed (%r); %s", error, consequence)
         if counts.crawler.stats is not None:
-            counts.crawler.stats.inc_value("dedup/error/guard")
+            counts.crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
 
 
 class Meter:

@@ -103,7 +103,8 @@ class Config(msgspec.Struct, frozen=True):
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
         """Read and check the settings; raise UsageError or NotConfigured."""
-        read = {n: _read(settings, each) for n, each in SETTINGS.items() if n != "service"}
+        known = {n: each for n, each in SETTINGS.items() if each.key not in GONE and n != "service"}
+        read = {name: _read(settings, each) for name, each in known.items()}
         if not read["enabled"]:
             raise NotConfigured
         auto = settings.get("DEDUP_SERVICE") in ("auto", ["auto"], ("auto",))

@@ -69,7 +69,7 @@ def test_why_explains_a_drop(drops, url):
     ("would", "said"),
     [
         ("drop", "flagged only (DEDUP_MODE = 'tag'); the mode 'drop' would drop it unparsed\n"),
-        ("compare", "the mode 'drop' would parse it, and withhold what is known\n"),
+        ("check", "the mode 'drop' would parse it, and withhold what was seen\n"),
     ],
 )
 def test_why_says_what_drop_would_do(drops, would, said):
@@ -80,7 +80,7 @@ def test_why_says_what_drop_would_do(drops, would, said):
     assert said in shown
     assert "withheld          2 items\n" in shown
     listed = call("why", "--top", 1)
-    assert listed.exit_code == (would == "compare")
+    assert listed.exit_code == (would == "check")
     assert ("1 of 1 flagged page, the most doubtful first" in listed.stdout) == (would == "drop")
 
 

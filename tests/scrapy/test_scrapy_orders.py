@@ -84,7 +84,9 @@ def crawls(tmp_path_factory, tell):
         pages = site(number)
         for first in range(PAGES):
             cases[f"s{number}_{first}"] = Case(turned(pages, first), BODY, WRITES)
-        cases[f"s{number}_without"] = Case(turned(pages, 0), BODY, WRITES | {"DEDUP_ENABLED": False})
+        cases[f"s{number}_without"] = Case(
+            turned(pages, 0), BODY, WRITES | {"DEDUP_ENABLED": False}
+        )
     return run_cases(tmp_path_factory.mktemp("orders"), cases, setup=SETUP, in_turn=True)
 
 

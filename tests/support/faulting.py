@@ -96,7 +96,7 @@ POINTS = sorted(_FOUND)
 
 # What stands between Scrapy and the rest: the methods that Scrapy calls, and the functions of the guard.
 GUARD = (
-    "scrapy.addon.", "scrapy.middlewares.", "scrapy.guard.guarded", "scrapy.guard.count_fault", "scrapy.guard.kind_of",
+    "scrapy.addon.", "scrapy.middlewares.", "scrapy.guard.guarded", "scrapy.guard.run_guarded", "scrapy.guard.count_fault", "scrapy.guard.kind_of",
     *(f"scrapy.page.watched.{name}" for name in ("watch", "take", "finish", "held", "end", "_failed")),
 )  # fmt: skip
 BY_HAND = {"scrapy.middlewares.DownloaderMiddleware._drop", "scrapy.middlewares._token"}

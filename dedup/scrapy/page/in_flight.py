@@ -22,7 +22,7 @@ from dedup.model.page import Neighbour, Verdict
 from dedup.scrapy.evidence.items import ItemsDigest
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
-from dedup.scrapy.guard import Counts
+from dedup.scrapy.guard import Counts, run_guarded
 from dedup.scrapy.page.space import Space
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
@@ -171,7 +171,7 @@ class PagesInFlight:
         else:
             consequence = "pages are parsed, but not remembered"
             self._timer = loop.call_later(
-                COMMIT_SECONDS, self._counts.run, self.commit, consequence
+                COMMIT_SECONDS, run_guarded, self._counts, self.commit, consequence
             )
 
     def commit(self) -> None:
