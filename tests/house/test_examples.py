@@ -206,9 +206,9 @@ def test_crawlers_in_other_languages(name, site, tmp_path):
 def test_curl(site, tmp_path):
     """A page, again, and a copy of it: unique, refetch, near_duplicate; without the service it is kept."""
     url, truth = site
-    articles = [(page.group, path) for path, page in truth.items() if page.kind == "article"]
-    group, path = articles[0]
-    copy = next(p for p, page in truth.items() if page.group == group and p != path)
+    articles = {page.group: path for path, page in truth.items() if page.kind == "article"}
+    copy = next(p for p, page in truth.items() if articles.get(page.group, p) != p)
+    path = articles[truth[copy].group]
 
     def judged(which):
         env = os.environ | {"DEDUP_HTTP": f"http://127.0.0.1:{service.http_port}"}
