@@ -27,7 +27,7 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 # dependency. Crawls, their items, the filter and the queue (Scrapy, w3lib), a service and its client (hiredis, uvloop,
 # starlette), stores (lmdb, msgspec, numpy), the command line (click). Rules and decisions are ours, and not run again.
 MINIMUM := .venv-minimum
-MINIMUM_TESTS := $(addprefix tests/scrapy/test_scrapy_,$(addsuffix .py,crawl keys new_or_known queue requests service surface)) \
+MINIMUM_TESTS := $(addprefix tests/scrapy/test_scrapy_,$(addsuffix .py,crawl keys new_or_known queue service surface)) \
 	tests/store/test_store.py tests/cli/test_cli.py tests/cli/test_cli_ends.py
 
 # What another Python can read otherwise: the core through cffi (golden vectors, buffers, threads), its files,

@@ -5,6 +5,7 @@ import os
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
+from dedup.model.errors import UsageError
 from dedup.scrapy.middlewares import CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
 from dedup.scrapy.settings import Config
 
@@ -22,7 +23,12 @@ class Addon:
         """Check the settings and put the middlewares in place (Scrapy's add-on interface)."""
         if "SCRAPY_CHECK" in os.environ:
             raise NotConfigured("scrapy check runs contracts on pages it must see")
-        Config.from_settings(settings)
+        try:
+            Config.from_settings(settings)
+        except (UsageError, NotConfigured):
+            raise
+        except Exception:  # noqa: BLE001, S110 - a fault of ours, which the middlewares meet, count and log
+            pass
         place = settings.setdefault_in_component_priority_dict
         place("DOWNLOADER_MIDDLEWARES", DownloaderMiddleware, DOWNLOADER_ORDER)
         place("SPIDER_MIDDLEWARES", SpiderMiddleware, SPIDER_ORDER)

@@ -44,7 +44,6 @@ DEEP = 16  # pages reserved in one write, as a spider's turn of the loop makes t
 FIRST = 10**10  # the number of the first page that is reserved: no store is filled so far
 HALF_SECONDS = 4.0
 WAIT_SECONDS = 120.0
-STOP_SECONDS = 20.0
 CPUCLOCK_SCHED = 2  # the clock of a process's CPU time, in nanoseconds (clock_getcpuclockid)
 TICK_SECONDS = 0.0001  # between two sendings at half load; counts as part of the time taken
 
@@ -134,7 +133,7 @@ def serving(
     command += ["--listen", "127.0.0.1:0", "--http", "none", *options]
     if distance is not None:
         command += ["--distance", str(distance)]
-    with running(*command, stderr=subprocess.PIPE, ends_within_seconds=STOP_SECONDS) as process:
+    with running(*command, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         line = process.stdout.readline()

@@ -451,5 +451,7 @@ def test_what_a_callback_is_given_is_compared_but_for_the_address() -> None:
     assert given({"price": 5, "n": 1}) == given({"n": 1, "price": 5}) != given({"price": 6, "n": 1})
     other = "http://www.a.example/b/9"
     assert given({"url": URL, "price": 5}) == given({"url": other, "price": 5}, other)
+    assert given({"path": "/b/9"}, other) == given({"path": "9"}, other) == given({"path": URL})
+    assert given({"path": "b"}, other) != given({"path": "9"}, other)
     assert given({"object": object()}) != given({"object": object()})
     assert given({"n": 1}, ignored=frozenset(["n"])) == 0

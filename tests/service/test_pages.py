@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 import dedup
 from dedup.report.crawl import Crawl, crawl_report
 from dedup.report.html import html_page
-from dedup.scrapy.report import Seen
+from dedup.scrapy.report import JudgedPage
 from dedup.scrapy.report.journal import Journal
 
 pytestmark = [pytest.mark.long, MAY_CRASH]
@@ -38,7 +38,7 @@ def long_report(folder):
             status, "", key, of, n % 8, 0.97, "unknown", dedup.fingerprint(body), token
         )
         response = SimpleNamespace(url=key, body=body, encoding="utf-8")
-        journal.judged(Seen(verdict, response, dedup.recipe_of(None), "parse"))
+        journal.judged(JudgedPage(verdict, response, dedup.recipe_of(None), "parse"))
     journal.crawl.stats = {"probed": 40, "near_duplicate": 39, "unique": 1, "exempt/short": 3}
     journal.crawl.requests = 45
     return written(folder / "long-report.html", journal.crawl)

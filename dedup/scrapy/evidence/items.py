@@ -432,6 +432,13 @@ class ItemReader:
                 text = text.replace(url, _URL)
         return text
 
+    def _is_address(self, value: object) -> bool:
+        """Whether a value is the page's own address, its path, or the last parts of that."""
+        if not isinstance(value, str) or not (text := value.strip("/")):
+            return False
+        wholes = {w.rstrip("/") for url in self._page.urls for w in (url, url.partition("?")[0])}
+        return any(whole == text or whole.endswith(f"/{text}") for whole in wholes)
+
     def _spend(self, characters: int) -> None:
         self._budget -= characters
         if self._budget < 0:
@@ -458,10 +465,15 @@ class ItemReader:
         )
 
     def given(self, values: Mapping[str, object]) -> int:
-        """Return a hash of what a callback is given beside the response. Never raises; what cannot be read equals nothing."""
+        """Return a hash of what a callback is given beside the response, but for the page's own address.
+
+        Never raises; what cannot be read equals nothing.
+        """
         try:
             found = [
-                (n, self._value(v, 0)) for n, v in values.items() if n not in self._rules.ignored
+                (n, _URL if self._is_address(v) else self._value(v, 0))
+                for n, v in values.items()
+                if n not in self._rules.ignored
             ]
         except Exception:  # noqa: BLE001 - whatever the objects do when they are read
             return _hash(id(values), time.time())
