@@ -78,16 +78,19 @@ WAYS = {
 
 
 def readme(held: Any) -> str:
-    """What the add-on saves on real sites, for a spider that keeps the page."""
-    lines = _ways(held, "html", ("pages", "requests", "parsed", "left", "lost", "missed", "cpu"))
+    """What the add-on saves on clean real sites, for a spider that keeps the page."""
+    figures = ("pages", "requests", "parsed", "left", "lost", "missed", "cpu")
+    lines = _ways(held, "html", figures, ("clean",))
     return rows(("", *WAYS.values()), lines)
 
 
 def real_sites(held: Any) -> str:
-    """The same for the other spiders, in short."""
+    """The same for noisy sites and the other spiders, in short."""
     lines = []
-    for spider, words in (("text", "main content"), ("meta", "metadata"), ("graph", "link graph")):
-        figures = _ways(held, spider, ("left", "lost", "cpu"))
+    spiders = {"html": "page", "text": "main content", "meta": "metadata", "graph": "link graph"}
+    for spider, words in spiders.items():
+        variants = ("clean", "noisy") if spider != "html" else ("noisy",)
+        figures = _ways(held, spider, ("left", "lost", "cpu"), variants)
         for variant, *rest in zip(figures[::3], figures[1::3], figures[2::3], strict=True):
             cells = [
                 " / ".join(each) for each in zip(variant[1:], *(r[1:] for r in rest), strict=True)
@@ -107,11 +110,13 @@ ROWS = {
 }
 
 
-def _ways(held: Any, spider: str, figures: tuple[str, ...]) -> list[list[str]]:
+def _ways(
+    held: Any, spider: str, figures: tuple[str, ...], variants: tuple[str, ...]
+) -> list[list[str]]:
     """Return a line for each variant and figure; none for what was not crawled."""
     every = held["crawls"]["figures"]["all"]
     lines = []
-    for variant in ("clean", "noisy"):
+    for variant in variants:
         found = {r["config"]: r for r in every if (r["variant"], r["spider"]) == (variant, spider)}
         for figure in figures if found else ():
             form = "{:,.2f}" if figure == "cpu" else "{:,}"
