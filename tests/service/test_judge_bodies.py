@@ -92,9 +92,18 @@ BODIES = {
 @linux_only
 @pytest.mark.parametrize("name", BODIES)
 async def test_no_body_stops_the_loop(tmp_path, name):
-    """CPU time of the loop's thread between two turns of another task, while the worst body of each kind is answered."""
-    path, headers, query, body = BODIES[name]
-    namespaces = Namespaces(tmp_path)
+    """CPU time of the loop's thread between two turns of another task, while the worst body of each kind is answered.
+
+    A machine that others use takes its time from one turn now and then: what stops the loop does so each time.
+    """
+    turns = []
+    while not turns or (min(turns) >= LOOP_SECONDS and len(turns) < 5):
+        turns.append(await longest_turn(tmp_path / str(len(turns)), *BODIES[name]))
+    assert min(turns) < LOOP_SECONDS, turns
+
+
+async def longest_turn(folder, path, headers, query, body):
+    namespaces = Namespaces(folder)
     commands = Operations(namespaces)
     commands.not_ready = None
     do = _Endpoints(commands, None, None)
@@ -126,7 +135,7 @@ async def test_no_body_stops_the_loop(tmp_path, name):
     is_done = True
     await other
     namespaces.close()
-    assert longest < LOOP_SECONDS, longest
+    return longest
 
 
 def ask(serving, path, body, headers):

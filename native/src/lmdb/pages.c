@@ -334,9 +334,9 @@ ndd_status ndd_lmdb_check(const uint8_t *bytes, uint64_t size, int older, ndd_lm
     for (int i = 0; i < 2; i++) {
         const uint8_t *trees[COUNT] = {NULL};
         struct entry state = {0};
-        struct walk older = {.file = bytes, .size = size, .pages = walk.pages, .page = walk.page};
+        struct walk earlier = {.file = bytes, .size = size, .pages = walk.pages, .page = walk.page};
         const struct course course = {.keys = NAMES, .take = take_state, .to = &state};
-        if (!walk_names(&older, &metas[i], trees) || !walk_tree(&older, "meta", trees[OTHERS], course)) continue;
+        if (!walk_names(&earlier, &metas[i], trees) || !walk_tree(&earlier, "meta", trees[OTHERS], course)) continue;
         if (state.data == NULL) continue; /* its pages are in use again */
         found->state_at[i] = (uint64_t)(state.data - bytes);
         found->state_size[i] = state.size;
