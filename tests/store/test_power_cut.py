@@ -5,6 +5,7 @@ import random
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from seeds import seed_of
@@ -39,6 +40,7 @@ class Disk:
         self.fails = False
         self.names: list[dict[str, int]] = []
         self.versions: dict[int, list[bytes]] = {}
+        self.held: list[BinaryIO] = []  # a removed file's inode is not another one's while it is open
 
     def look(self) -> None:
         """Note what the files are now."""
@@ -46,6 +48,8 @@ class Disk:
         self.names.append({name: path.stat().st_ino for name, path in there.items()})
         for name, inode in self.names[-1].items():
             content = there[name].read_bytes()
+            if inode not in self.versions:
+                self.held.append(there[name].open("rb"))
             versions = self.versions.setdefault(inode, [b""])
             if content != versions[-1]:
                 versions.append(content)
@@ -123,7 +127,9 @@ def disk(tmp_path, monkeypatch):
     monkeypatch.setattr(Journal, "set_aside", aside)
     made.flushed(made.folder.stat().st_ino)
     made.flushed((made.folder / "documents.mdb").stat().st_ino)
-    return made
+    yield made
+    for file in made.held:
+        file.close()
 
 
 @pytest.mark.sized
