@@ -95,10 +95,12 @@ class Outlinks:
             return True
         budget = Budget(page.callback, page.verdict.domain)
         note_paid_by(request, (budget, *(e for e in self._paid_by if e != budget))[:PAYING])
-        pays = page.space.budget.pay(budget, request)
-        if not pays:
+        became = page.space.budget.pay(budget, request)
+        if became != "paid":
             session.counts.add("requests/waiting")
-        return pays
+        if became == "lost":
+            session.report.not_requested(budget, request)
+        return became == "paid"
 
     def _is_linked(self, request: Request) -> bool:
         """Whether the page has a link to a request's page; hidden ones count, of the first MOST_LINKED."""

@@ -253,6 +253,13 @@ class Session:
             self.fingerprint(request.replace(url=plain))
         )
 
+    def _is_made(self, request: Request, others: set[bytes]) -> bool:
+        """Whether the crawl, or one of some other requests, is the same request; which is one of these from now on."""
+        fingerprint = self.fingerprint(request)
+        is_other = fingerprint in others
+        others.add(fingerprint)
+        return is_other or self.requests.has(fingerprint)
+
     def is_followed(self, request: Request, domain: str) -> bool:
         """Whether a request stays on a page's site, and the spider is allowed to go there: others cost nothing."""
         allowed = getattr(self.crawler.spider, "allowed_domains", None)
@@ -290,6 +297,10 @@ class Session:
         finished, lost = reason == "finished", "the last pages of this crawl may not be remembered"
         with guarded(self.counts, lost):
             self.in_flight.close()
+        with guarded(self.counts, "requests that were made may be listed as not made"):
+            made = set[bytes]()
+            for space in self.spaces.values():
+                space.budget.forget(lambda request: self._is_made(request, made))
         with guarded(self.counts, lost):
             self.saving.close(self.spaces.values(), self.job, finished=finished)
         remembered = "no page was judged"
@@ -307,6 +318,7 @@ class Session:
                 self.spaces.values(),
                 [(self.names.of([field])[0], n) for field, n in self.callbacks.noisy_fields()],
                 remembered,
+                resumes=self.job.folder is not None and not finished,
             )
         self.counts.flush()
 

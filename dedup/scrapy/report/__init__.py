@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy import Request
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
@@ -22,6 +23,7 @@ from dedup.model.page import Verdict
 from dedup.model.policy import SETTINGS
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.scrapy.evidence.difference import in_words
+from dedup.scrapy.evidence.link_budget import Budget
 from dedup.scrapy.guard import Counts, guarded, logger
 from dedup.scrapy.memory.state import Job
 from dedup.scrapy.page.in_flight import Page
@@ -71,6 +73,11 @@ class Report:
         if self.journal is not None:
             self.journal.judged(judged, page)
 
+    def not_requested(self, budget: Budget, request: Request) -> None:
+        """List a request that waits for a link budget, and is not made."""
+        if self.journal is not None:
+            self.journal.not_requested(budget, request)
+
     def brought_nothing(self, original: str, url: str) -> None:
         """Warn once of a page whose near-duplicates bring nothing new, many in a row: it may be asked for on purpose."""
         self._repeated = (original, self._repeated[1] + 1 if self._repeated[0] == original else 1)
@@ -96,19 +103,30 @@ class Report:
             logger.warning("[dedup] %s", text)
 
     def close(
-        self, spaces: Iterable[Space], noisy: Iterable[tuple[str, int]], remembered: str
+        self,
+        spaces: Iterable[Space],
+        noisy: Iterable[tuple[str, int]],
+        remembered: str,
+        *,
+        resumes: bool,
     ) -> None:
-        """Log the summary, and write the report. noisy: fields that alone differ in many near-duplicates."""
+        """Log the summary, and write the report.
+
+        noisy: fields that alone differ in many near-duplicates. resumes: whether another run sends the requests that wait.
+        """
         from dedup.report.crawl import Crawl, noisy_field
         from dedup.scrapy.report.summary import summary
 
         crawl = Crawl(self._config.mode) if self.journal is None else self.journal.crawl
-        crawl.noisy_fields = dict(noisy)
+        spaces, crawl.noisy_fields = [*spaces], dict(noisy)
         self._fill(crawl, spaces)
         for field, pages in crawl.noisy_fields.items():
             logger.info("[dedup] %s", noisy_field(field, pages))
         logger.info("%s", summary(crawl, remembered))
         if self.journal is not None:
+            for space in () if resumes else spaces:
+                for budget, request in space.budget.held():
+                    self.journal.not_requested(budget, request)
             self.journal.close()
         if (path := self._config.report) is not None:
             with guarded(self._counts, f"there is no report in {path}"):

@@ -12,13 +12,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
+from scrapy import Request
+
 from dedup.core.fingerprint import main_words
-from dedup.model.names import count
+from dedup.model.names import count, document_key
 from dedup.model.policy import Mode
 from dedup.model.recipes import Recipe
 from dedup.report.crawl import CopyExample, CopyGroup, Crawl, Host
 from dedup.report.drops import Drop, DropsFile, compare_words
 from dedup.report.texts import differences
+from dedup.scrapy.evidence.link_budget import Budget
 
 if TYPE_CHECKING:
     from dedup.report.drops import Action
@@ -84,6 +87,25 @@ class Journal:
         if self._drops is not None:
             self._list(judged, self._texts_of(judged), "check", items=items, requests=requests)
 
+    def not_requested(self, budget: Budget, request: Request) -> None:
+        """Note a request that is not made."""
+        if self._drops is not None:
+            self._drops.add(
+                Drop(
+                    time=_now(),
+                    action="not_requested",
+                    url=request.url,
+                    key=document_key(request.url),
+                    of=(request.headers.get("Referer") or b"").decode("latin-1"),
+                    similarity=0.0,
+                    distance=0,
+                    identity="unknown",
+                    reason="link_budget",
+                    callback=budget.callback,
+                    rule=f"link budget of {budget.callback} on {budget.site}",
+                )
+            )
+
     def _copy(self, judged: "JudgedPage", page: "Page | None") -> None:
         crawl, of = self.crawl, judged.verdict.of or ""
         crawl.dropped_bytes += len(judged.response.body)
@@ -121,7 +143,7 @@ class Journal:
         differs, numbers_only = (None, False) if texts is None else compare_words(*texts)
         self._drops.add(
             Drop(
-                time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                time=_now(),
                 action=_ACTIONS[mode] if would == "drop" or mode == "tag" else "withheld",
                 url=judged.response.url,
                 key=verdict.key,
@@ -174,6 +196,10 @@ class Journal:
             if len(self._words) > ORIGINALS:
                 self._words.popitem(last=False)
         return original, _words(judged.response.body, encoding, judged.recipe)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _words(body: bytes, encoding: str | None, recipe: Recipe) -> list[str]:
