@@ -29,8 +29,6 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := $(addprefix tests/scrapy/test_scrapy_,$(addsuffix .py,crawl keys new_or_known queue service surface)) \
 	tests/store/test_store.py tests/cli/test_cli.py tests/cli/test_cli_ends.py
-# With Scrapy 2.13, whose callbacks overlap, two rows of a made-up list come twice; none is lost.
-MINIMUM_KNOWN := tests/scrapy/test_scrapy_new_or_known.py::test_the_rows_of_a_list_come_once_each_also_where_they_have_its_address
 
 # What another Python can read otherwise: the core through cffi (golden vectors, buffers, threads), its files,
 # recipes, stores, and one crawl. That the core is right was shown by the Python here: comparisons with the oracle,
@@ -82,8 +80,7 @@ preflight: ## what the tests need and this machine lacks, and how to install it
 	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(TEST_FILES) $(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider $(AT_ONCE) -m "not long" \
-		$(MINIMUM_TESTS) --deselect $(MINIMUM_KNOWN)
+	$(TEST_FILES) $(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider $(AT_ONCE) -m "not long" $(MINIMUM_TESTS)
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/spark/test_spark.py

@@ -94,11 +94,13 @@ class CheckedPage(PassingPage):
             page.handling = page.handling if self._asked else "accept"
             if self._items:
                 self._session.news(self._paid_by)
+            self._note_list()
             return self._released(self._made)
         made = [*self._made]
         is_new = self._which(digest)
         if any(is_new) and await self._fetched_again(digest):
             is_new = self._which(digest)
+        self._note_list()
         for item in self._found:
             self._note_item(item)
         return self._decided(digest, made, is_new)
@@ -186,7 +188,10 @@ class CheckedPage(PassingPage):
         return rest <= {n & 0xFFFF for n in rows}
 
     async def _fetched_again(self, digest: ItemsDigest) -> bool:
-        """Fetch the page once more, if that may find numbers that each fetch changes; return whether it was."""
+        """Fetch the page once more, if that may find numbers that each fetch changes; return whether it was tried.
+
+        Other pages may have brought the same items meanwhile.
+        """
         page, callbacks, config = self.page, self._session.callbacks, self._session.config
         by_numbers = digest.page is not None or (digest.number > 1 and self._has_own_address)
         if page.pattern is None or not by_numbers:
@@ -196,7 +201,7 @@ class CheckedPage(PassingPage):
         self._session.counts.add("items/second_fetch")
         response = await fetch(self._session.crawler, self._request)
         if response is None:
-            return False
+            return True
         again = self._session.read(page.space.recipe, response)
         if again.others == page.reading.others:  # else it may be a login now
             changes = {*placed(again)} ^ {*placed(page.reading)}
@@ -268,7 +273,6 @@ class CheckedPage(PassingPage):
         """Insert a page that brought something new, release one that did not."""
         page, session = self.page, self._session
         accepted = complete and not self._asked and page.handling != "check"
-        self._note_list(complete=complete)
         if complete and not self._asked and not accepted:
             page.space.seen.add_links(page.callback, page.reading.links)
         differ = page.pattern.signals if page.pattern is not None else ""

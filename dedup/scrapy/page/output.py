@@ -105,6 +105,7 @@ class PassingPage:
         if self._outlinks is not None:
             self._outlinks.note_last()
         self._digest()
+        self._note_list()
         return ()
 
     def _asks_beyond(self) -> bool:
@@ -132,15 +133,15 @@ class PassingPage:
                 callbacks.note_heading(page.callback, heading)
         return digest
 
-    def _note_list(self, *, complete: bool) -> None:
+    def _note_list(self) -> None:
+        """Note the rows of a list, now that its callback has ended: other pages are checked while they pass."""
         page, reader = self.page, self._reader
-        if complete and self._has_own_address and page and reader and len(reader.items) > 1:
+        if self._has_own_address and page and reader and len(reader.items) > 1:
             page.space.seen.note_list(page.verdict.key, rows_of(page, reader.items))
 
     def end(self, *, complete: bool) -> None:
         """End the page."""
         session, page = self._session, self.page
-        self._note_list(complete=complete)
         is_hub = not self._items and not session.in_flight.has_yielded(self._callback)
         is_unique = page is not None and page.verdict.status == "unique"
         if complete and not self._asked and is_hub and is_unique:
