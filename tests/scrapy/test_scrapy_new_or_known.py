@@ -279,7 +279,11 @@ def parse(self, response):
 
 KINDS_OF_ROWS = ROWS_OF.replace('"source": response.url', '"kind": int(row) % 2')
 
-ONE_BY_ONE = {"ITEM_PIPELINES": {"spiders.Slow": 1}, "CONCURRENT_ITEMS": 1}
+ONE_BY_ONE = {
+    "ITEM_PIPELINES": {"spiders.Slow": 1},
+    "CONCURRENT_ITEMS": 1,
+    "DEDUP_WAIT_SECONDS": 600,
+}
 
 CASES = {
     "late_change": Case(late_change(25, 80), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
