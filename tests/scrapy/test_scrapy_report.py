@@ -4,7 +4,6 @@ import json
 import re
 from datetime import UTC, datetime
 from html import unescape
-from types import SimpleNamespace
 
 import pytest
 from crawling import Case, article, hub, run_case, run_cases, words
@@ -12,12 +11,12 @@ from detecting import verdict_on
 
 from dedup.core.fingerprint import fingerprint
 from dedup.model.recipes import recipe_of
+from dedup.report import journal as journals
 from dedup.report.crawl import Crawl, crawl_report, json_report
 from dedup.report.html import html_page
+from dedup.report.journal import Journal, JudgedPage
 from dedup.report.parts import Link, ListEntry, ReportPage, TablePart
-from dedup.scrapy.report import JudgedPage
-from dedup.scrapy.report import journal as journals
-from dedup.scrapy.report.journal import Journal
+from dedup.scrapy.report import words_of
 
 COPIES = 60
 PAGES = {
@@ -213,7 +212,7 @@ def test_advice(stats, advised):
 
 def test_the_riskiest_groups_come_first():
     """Groups are ordered by the least similarity of their copies, not by their size."""
-    journal = Journal("drop", None)
+    journal = Journal("drop", None, words_of)
     for key, similarities in (("a", (0.99, 0.98, 1.0)), ("b", (1.0, 0.89)), ("c", (0.95,))):
         judge(journal, of := f"http://a.test/{key}", None, b"<p>word")
         for number, similarity in enumerate(similarities):
@@ -258,8 +257,7 @@ def judge(journal: Journal, key: str, of: str | None, body: bytes, similarity: f
     alike = (None, None, None) if of is None else (0, similarity, "same")
     token = "token" if of is None else None
     verdict = verdict_on(status, "", key, of, *alike, page, token)
-    response = SimpleNamespace(url=key, body=body, encoding="utf-8")
-    journal.judged(JudgedPage(verdict, response, recipe_of(None), "parse"))
+    journal.judged(JudgedPage(verdict, key, body, "utf-8", recipe_of(None), "parse"))
 
 
 def test_the_journal_is_bounded(monkeypatch):
@@ -267,7 +265,7 @@ def test_the_journal_is_bounded(monkeypatch):
     bounds = {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000, "PAGES": 6}
     for name, most in bounds.items():
         monkeypatch.setattr(journals, name, most)
-    journal = Journal("drop", None)
+    journal = Journal("drop", None, words_of)
     for n in range(20):
         judge(journal, f"http://host{n}.test/", None, b"<p>" + b"word " * 100)
         for copy in range(5):

@@ -7,7 +7,7 @@ from crawling import Case, article, hub, run_cases
 
 from dedup.model.stats import STATS
 from dedup.report.crawl import Crawl
-from dedup.scrapy.report.summary import summary
+from dedup.report.summary import summary
 
 ITEMS = """
 def parse(self, response):

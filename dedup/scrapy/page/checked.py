@@ -30,7 +30,6 @@ from dedup.scrapy.page.outlinks import NewRequests
 from dedup.scrapy.page.output import Objects, PassingPage, rows_of
 from dedup.scrapy.page.request import fetch, note_paid_by
 from dedup.scrapy.page.session import Session
-from dedup.scrapy.report import JudgedPage
 
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 
@@ -259,15 +258,13 @@ class CheckedPage(PassingPage):
 
     def _count(self, items: int, requests: int) -> None:
         """Count what is withheld, or, in the mode "tag", would be."""
-        session, page, journal = self._session, self.page, self._session.report.journal
+        session, page = self._session, self.page
         items *= self._withholds or self._tags
         if items and page.verdict.status != "refetch":
             session.counts.add("items/withheld", items)
         if requests:
             session.counts.add("requests/withheld", requests)
-        if journal is not None and (items or requests):
-            judged = JudgedPage(page.verdict, self._response, page.space.recipe, page.callback)
-            journal.withheld(judged, items, requests)
+        session.report.withheld(page, self._response, items, requests)
 
     def end(self, *, complete: bool) -> None:
         """Insert a page that brought something new, release one that did not."""

@@ -35,7 +35,6 @@ from dedup.scrapy.page.request import (
 )
 from dedup.scrapy.page.session import Session
 from dedup.scrapy.page.space import Space
-from dedup.scrapy.report import JudgedPage
 
 FIRST_PAUSE_SECONDS = (
     0.005  # before it is asked again what became of the page that another one waits for
@@ -174,10 +173,14 @@ class Judge:
         self._count(verdict)
         report = session.report
         if verdict.status == "near_duplicate" or report.journal is not None:
-            judged = JudgedPage(
-                verdict, fetched.response, space.recipe, fetched.callback, fetched.of_template
+            report.judged(
+                near,
+                verdict,
+                fetched.response,
+                space.recipe,
+                fetched.callback,
+                fetched.of_template,
             )
-            report.judged(judged, near)
         session.saving.soon(session.spaces.values(), session.job)
         return verdict
 

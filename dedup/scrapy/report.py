@@ -1,7 +1,7 @@
 """What a person reads of a crawl: the summary in the log, DEDUP_DROPPED, and the report.
 
-    page/judge.py, page/checked.py -> Report -> journal.py: examples, DEDUP_DROPPED
-                                             -> summary.py: the log
+    page/judge.py, page/checked.py -> Report -> dedup/report/journal.py: examples, DEDUP_DROPPED
+                                             -> dedup/report/summary.py: the log
                                              -> dedup/report/crawl.py: DEDUP_REPORT
 
 Invariant: what nobody asked for costs nothing: without DEDUP_REPORT and DEDUP_DROPPED only copies are counted.
@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy import Request
-from scrapy.http import Response
+from scrapy.http import Response, TextResponse
 from scrapy.settings import BaseSettings
 
 from dedup.core.files import replace_file
+from dedup.core.fingerprint import main_words
 from dedup.model.page import Verdict
 from dedup.model.policy import SETTINGS
 from dedup.model.recipes import Recipe, recipe_of
@@ -32,22 +33,12 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.report.crawl import Crawl
-    from dedup.scrapy.report.journal import Journal
+    from dedup.report.journal import Journal, JudgedPage
 
 DIFFERENCES = 1000  # of URLs that are counted
 ORIGINALS = 10_000  # of copies that the text decided about, which are counted
 REPEATED = 20  # near-duplicates of one page in a row, of which a warning says so
 SWALLOWED = 50  # copies of one page by their text, of which a warning says so
-
-
-class JudgedPage(NamedTuple):
-    """A page that was judged; of_template is how much of it is the template of its site, in words."""
-
-    verdict: Verdict
-    response: Response
-    recipe: Recipe
-    callback: str
-    of_template: str = ""
 
 
 class Report:
@@ -61,22 +52,39 @@ class Report:
         self._warnings: list[str] = []
         self._repeated = ("", 0)  # an original, and how many near-duplicates of it in a row
 
-    def judged(self, judged: JudgedPage, page: Page | None = None) -> None:
-        """Note a judged page; page is a near-duplicate."""
-        verdict = judged.verdict
-        if verdict.status == "near_duplicate" and page is not None and page.pattern is not None:
+    def judged(
+        self,
+        page: Page | None,
+        verdict: Verdict,
+        response: Response,
+        recipe: Recipe,
+        called: str,
+        template: str,
+    ) -> None:
+        """Note a page that its callback, called, gets, unless it is dropped. page: a near-duplicate."""
+        is_copy = verdict.status == "near_duplicate" and page is not None
+        if is_copy and page is not None and page.pattern is not None:
             found = page.pattern.difference
             if found in self._differences or len(self._differences) < DIFFERENCES:
                 self._differences[found] += 1
             if page.by_text and verdict.of is not None:
-                self._swallowed(verdict.of, judged.response.url)
+                self._swallowed(verdict.of, response.url)
         if self.journal is not None:
-            self.journal.judged(judged, page)
+            judged = _judged(verdict, response, recipe, called)
+            rule = "" if page is None else "text" if page.by_text else f"items: {page.pattern}"
+            self.journal.judged(judged._replace(rule=rule, of_template=template))
+
+    def withheld(self, page: Page, response: Response, items: int, requests: int) -> None:
+        """Note a checked page of which items or requests are withheld."""
+        if self.journal is not None and (items or requests):
+            judged = _judged(page.verdict, response, page.space.recipe, page.callback)
+            self.journal.withheld(judged, items, requests)
 
     def not_requested(self, budget: Budget, request: Request) -> None:
         """List a request that waits for a link budget, and is not made."""
         if self.journal is not None:
-            self.journal.not_requested(budget, request)
+            page = (request.headers.get("Referer") or b"").decode("latin-1")
+            self.journal.not_requested(request.url, page, *budget)
 
     def brought_nothing(self, original: str, url: str) -> None:
         """Warn once of a page whose near-duplicates bring nothing new, many in a row: it may be asked for on purpose."""
@@ -115,7 +123,7 @@ class Report:
         noisy: fields that alone differ in many near-duplicates. resumes: whether another run sends the requests that wait.
         """
         from dedup.report.crawl import Crawl, noisy_field
-        from dedup.scrapy.report.summary import summary
+        from dedup.report.summary import summary
 
         crawl = Crawl(self._config.mode) if self.journal is None else self.journal.crawl
         spaces, crawl.noisy_fields = [*spaces], dict(noisy)
@@ -126,7 +134,7 @@ class Report:
         if self.journal is not None:
             for space in () if resumes else spaces:
                 for budget, request in space.budget.held():
-                    self.journal.not_requested(budget, request)
+                    self.not_requested(budget, request)
             self.journal.close()
         if (path := self._config.report) is not None:
             with guarded(self._counts, f"there is no report in {path}"):
@@ -177,7 +185,7 @@ def new_report(config: Config, job: Job, counts: Counts) -> Report:
     if config.report is None and config.dropped is None:
         return Report(config, counts, None)
     from dedup.report.drops import DropsFile
-    from dedup.scrapy.report.journal import Journal
+    from dedup.report.journal import Journal
 
     drops, path = None, config.dropped
     if path is not None:
@@ -185,7 +193,20 @@ def new_report(config: Config, job: Job, counts: Counts) -> Report:
         drops = DropsFile(
             path, resumes=job.resumes, on_error=lambda error: counts.fault(error, said)
         )
-    return Report(config, counts, Journal(config.mode, drops))
+    return Report(config, counts, Journal(config.mode, drops, words_of))
+
+
+def _judged(verdict: Verdict, response: Response, recipe: Recipe, called: str) -> "JudgedPage":
+    from dedup.report.journal import JudgedPage
+
+    encoding = response.encoding if isinstance(response, TextResponse) else None
+    return JudgedPage(verdict, response.url, response.body, encoding, recipe, called)
+
+
+def words_of(body: bytes, encoding: str | None, recipe: Recipe) -> Iterator[str]:
+    """Yield the words of a page's main text."""
+    for block in main_words(body, encoding=encoding, recipe=recipe):
+        yield from block.tokens
 
 
 def _in_words(differences: "Counter[str]") -> dict[str, int]:
