@@ -26,9 +26,9 @@ from dedup.model.recipes import Recipe, recipe_of
 from dedup.scrapy.evidence.difference import in_words
 from dedup.scrapy.evidence.link_budget import Budget
 from dedup.scrapy.guard import Counts, guarded, logger
+from dedup.scrapy.memory import Space
 from dedup.scrapy.memory.state import Job
 from dedup.scrapy.page.in_flight import Page
-from dedup.scrapy.page.space import Space
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:

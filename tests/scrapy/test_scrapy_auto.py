@@ -18,7 +18,7 @@ TRUSTING = TEXT | {"DEDUP_SERVICE": "auto", "DEDUP_TIMEOUT_SECONDS": 60}
 
 def crawl(folder, port: int, **settings):
     """Crawl where the usual port of a service is this one."""
-    at = f"import dedup.scrapy.memory.service as local; local.PORT = {port}\n"
+    at = f"import dedup.wire.client.discovery as local; local.PORT = {port}\n"
     return run_case(folder, Case(PAGES, settings=TRUSTING | settings), setup=PATIENT + at)
 
 

@@ -23,7 +23,7 @@ from dedup.scrapy.evidence.items import ItemsDigest
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.guard import Counts, run_guarded
-from dedup.scrapy.page.space import Space
+from dedup.scrapy.memory import Space
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting

@@ -25,6 +25,7 @@ from dedup.scrapy.evidence.difference import GIVEN, NUMBERS, difference, signals
 from dedup.scrapy.evidence.items import decode
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
+from dedup.scrapy.memory import Space
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.request import (
     KIND_CHARACTERS,
@@ -34,7 +35,6 @@ from dedup.scrapy.page.request import (
     mark,
 )
 from dedup.scrapy.page.session import Session
-from dedup.scrapy.page.space import Space
 
 FIRST_PAUSE_SECONDS = (
     0.005  # before it is asked again what became of the page that another one waits for

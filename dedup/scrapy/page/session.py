@@ -26,11 +26,10 @@ from dedup.scrapy.evidence.difference import GIVEN
 from dedup.scrapy.evidence.items import FieldNames, ItemPage, ItemReader, ItemRules
 from dedup.scrapy.evidence.seen import SeenRequests
 from dedup.scrapy.guard import Counts, guarded, kind_of, logger
-from dedup.scrapy.memory import Memory, advice, open_memory
+from dedup.scrapy.memory import Memory, Space, advice, open_memory
 from dedup.scrapy.memory.state import Job, Saving, is_crawl
 from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
 from dedup.scrapy.page.request import Budgets, Callback, again, callback_of, given_to, send
-from dedup.scrapy.page.space import Space
 from dedup.scrapy.report import Report, new_report
 from dedup.scrapy.settings import Config, check_settings, has_pipelines
 
@@ -90,7 +89,7 @@ class Session:
         """Choose the crawl's memory, before its first page."""
         if self.config.auto:
             try:
-                from dedup.scrapy.memory.service import find_service
+                from dedup.wire.client.discovery import find_service
 
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
@@ -155,7 +154,7 @@ class Session:
         memory = self._memory.open(name)
         found = self.saving.resumed(name, self.job, self.config.risk)
         self._begun = self.job.of(name).begun
-        return Space(name, memory, found.seen, found.patterns, found.budget)
+        return Space(memory, found)
 
     def read(self, recipe: Recipe, response: Response) -> PageReading:
         """Read a page."""
