@@ -279,6 +279,18 @@ class CheckedPage(PassingPage):
         session.in_flight.end(page.token, accepted=accepted)
 
 
+def output_of(session: Session, response: Response, held: list[Any]) -> PassingPage | None:
+    """Return what becomes of a callback's output; held gets what of it has not passed. None: everything passes."""
+    if response.request is None:
+        return None
+    page, config = session.in_flight.page_of(response.request), session.config
+    is_read = page is None or page.verdict.reason not in {"short", "unread"}
+    if page is None or (page.handling == "accept" and is_read):
+        return PassingPage(session, response, page, held)
+    withholds = page.handling != "accept" and config.proof_items != "keep" and config.mode == "drop"
+    return CheckedPage(session, response, page, held, withholds=withholds)
+
+
 def _as_yielded(one: Any) -> Any:
     """Return an item as it is now: a callback may go on with it while it is held back."""
     try:

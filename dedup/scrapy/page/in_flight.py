@@ -11,6 +11,7 @@ Invariants:
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, Literal
 from weakref import ref
 
@@ -106,6 +107,13 @@ class PagesInFlight:
         page.items += self._has_pipelines
         page.paid = page.paid or not self._has_pipelines
         self._yielding.add(page.callback)
+
+    def items_yielded(self, request: Request | None, objects: Iterable[Any]) -> None:
+        """Note what passes of a page that is not watched any more."""
+        page = self.page_of(request)
+        for each in objects:
+            if page is not None and not isinstance(each, Request):
+                self.item_yielded(page)
 
     def item_withheld(self, page: Page) -> None:
         """Note an item that the crawl, or an earlier one, has."""

@@ -3,7 +3,7 @@
     PassingPage  everything passes; the items of an accepted page are read
     CheckedPage  of a near-duplicate: items and requests that were seen are withheld (checked.py)
 
-The guard around both is watched.py.
+The guard around both is in middlewares.py.
 """
 
 from collections.abc import Iterable
