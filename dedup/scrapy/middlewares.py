@@ -23,11 +23,10 @@ from dedup.model.errors import UsageError
 from dedup.model.page import Verdict
 from dedup.scrapy.exceptions import NearDuplicate, near_duplicate_dropped
 from dedup.scrapy.guard import FAULTS, count_fault, guarded, kind_of, logger
-from dedup.scrapy.page.checked import output_of
 from dedup.scrapy.page.in_flight import token_of
 from dedup.scrapy.page.judge import Judge
-from dedup.scrapy.page.output import Objects, PassingPage
-from dedup.scrapy.page.request import again, forget_copied, mark
+from dedup.scrapy.page.output import Objects, PassingPage, output_of
+from dedup.scrapy.page.request import MARK, again, forget_copied, mark
 from dedup.scrapy.page.session import Session
 from dedup.scrapy.settings import has_pipelines
 
@@ -61,8 +60,9 @@ class DownloaderMiddleware(_Middleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> None:
         """Remove from meta what belongs to another page."""
-        with guarded(self.session.counts, f"{request} may pass for another page"):
-            forget_copied(request)
+        if "dedup" in request.meta or MARK in request.meta:
+            with guarded(self.session.counts, f"{request} may pass for another page"):
+                forget_copied(request)
 
     async def process_response(
         self,

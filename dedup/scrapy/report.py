@@ -1,16 +1,16 @@
 """What a person reads of a crawl: the summary in the log, DEDUP_DROPPED, and the report.
 
-    page/judge.py, page/checked.py -> Report -> dedup/report/journal.py: examples, DEDUP_DROPPED
-                                             -> dedup/report/summary.py: the log
+    page/judge.py, page/output.py  -> Report -> dedup/report/journal.py: examples, DEDUP_DROPPED
+                                             -> dedup/report/notes.py, summary.py: the log
                                              -> dedup/report/crawl.py: DEDUP_REPORT
 
 Invariant: what nobody asked for costs nothing: without DEDUP_REPORT and DEDUP_DROPPED only copies are counted.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from dedup.core.fingerprint import main_words
 from dedup.model.page import Verdict
 from dedup.model.policy import SETTINGS
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.scrapy.evidence.difference import in_words
+from dedup.report.notes import Notes
 from dedup.scrapy.evidence.link_budget import Budget
 from dedup.scrapy.guard import Counts, guarded, logger
 from dedup.scrapy.memory import Space
@@ -35,22 +35,14 @@ if TYPE_CHECKING:
     from dedup.report.crawl import Crawl
     from dedup.report.journal import Journal, JudgedPage
 
-DIFFERENCES = 1000  # of URLs that are counted
-ORIGINALS = 10_000  # of copies that the text decided about, which are counted
-REPEATED = 20  # near-duplicates of one page in a row, of which a warning says so
-SWALLOWED = 50  # copies of one page by their text, of which a warning says so
-
 
 class Report:
     """Takes notes of a crawl while it runs, and writes them at its end; journal: what somebody asked for, or None."""
 
-    def __init__(self, config: Config, counts: Counts, journal: "Journal | None") -> None:
-        """Private: new_report() makes it."""
-        self._counts, self.journal, self._config = counts, journal, config
-        self._differences = Counter[str]()  # of copies
-        self._by_text = Counter[str]()  # copies by original
-        self._warnings: list[str] = []
-        self._repeated = ("", 0)  # an original, and how many near-duplicates of it in a row
+    def __init__(self, config: Config, job: Job, counts: Counts) -> None:
+        """Begin with nothing."""
+        self._counts, self._config, self.notes = counts, config, Notes()
+        self.journal = _journal(config, job, counts)
 
     def judged(
         self,
@@ -64,11 +56,9 @@ class Report:
         """Note a page that its callback, called, gets, unless it is dropped. page: a near-duplicate."""
         is_copy = verdict.status == "near_duplicate" and page is not None
         if is_copy and page is not None and page.pattern is not None:
-            found = page.pattern.difference
-            if found in self._differences or len(self._differences) < DIFFERENCES:
-                self._differences[found] += 1
-            if page.by_text and verdict.of is not None:
-                self._swallowed(verdict.of, response.url)
+            self.notes.dropped(page.pattern.difference)
+            if page.by_text:
+                self.notes.dropped_by_text(verdict.of or "", response.url)
         if self.journal is not None:
             judged = _judged(verdict, response, recipe, called)
             rule = "" if page is None else "text" if page.by_text else f"items: {page.pattern}"
@@ -85,30 +75,6 @@ class Report:
         if self.journal is not None:
             page = (request.headers.get("Referer") or b"").decode("latin-1")
             self.journal.not_requested(request.url, page, *budget)
-
-    def brought_nothing(self, original: str, url: str) -> None:
-        """Warn once of a page whose near-duplicates bring nothing new, many in a row: it may be asked for on purpose."""
-        self._repeated = (original, self._repeated[1] + 1 if self._repeated[0] == original else 1)
-        if self._repeated[1] == REPEATED:
-            text = (
-                f"{REPEATED} near-duplicates of {original} in a row brought nothing new, the last is {url}; if it is asked "
-                "for on purpose (a monitor with a cache buster): dont_dedup in the meta of its requests lets all pass"
-            )
-            self._warnings.append(text)
-            logger.warning("[dedup] %s", text)
-
-    def _swallowed(self, original: str, url: str) -> None:
-        """Warn once of a page that has many copies by their text alone."""
-        if original not in self._by_text and len(self._by_text) >= ORIGINALS:
-            return
-        self._by_text[original] += 1
-        if self._by_text[original] == SWALLOWED:
-            text = (
-                f"{SWALLOWED} pages are copies of {original} by their text, the last is {url}; if they are none: "
-                "`dedup compare` shows what two pages have in common, dont_dedup in their meta keeps them"
-            )
-            self._warnings.append(text)
-            logger.warning("[dedup] %s", text)
 
     def close(
         self,
@@ -152,8 +118,8 @@ class Report:
         crawl.responses = stats.get("downloader/response_count", 0)
         crawl.items = stats.get("item_scraped_count", 0)
         crawl.settings = dict(_settings(crawler.settings, crawl.recipe))
-        crawl.warnings, crawl.dropped_file = self._warnings, str(self._config.dropped or "")
-        crawl.differences = _in_words(self._differences)
+        crawl.warnings, crawl.dropped_file = self.notes.warnings, str(self._config.dropped or "")
+        crawl.differences = self.notes.differences()
         for space in spaces:
             for budget, number in space.budget.waiting.most_common():
                 crawl.waiting[f"{budget.callback} on {budget.site}"] = number
@@ -180,20 +146,18 @@ class Report:
         replace_file(path, data)
 
 
-def new_report(config: Config, job: Job, counts: Counts) -> Report:
-    """Return the report of a crawl that begins."""
+def _journal(config: Config, job: Job, counts: Counts) -> "Journal | None":
     if config.report is None and config.dropped is None:
-        return Report(config, counts, None)
+        return None
     from dedup.report.drops import DropsFile
     from dedup.report.journal import Journal
 
     drops, path = None, config.dropped
     if path is not None:
-        said = f"{path} does not list the pages dropped from now on"
-        drops = DropsFile(
-            path, resumes=job.resumes, on_error=lambda error: counts.fault(error, said)
-        )
-    return Report(config, counts, Journal(config.mode, drops, words_of))
+        lost = f"{path} does not list the pages dropped from now on"
+        fails = partial(counts.fault, consequence=lost)
+        drops = DropsFile(path, resumes=job.resumes, on_error=fails)
+    return Journal(config.mode, drops, words_of)
 
 
 def _judged(verdict: Verdict, response: Response, recipe: Recipe, called: str) -> "JudgedPage":
@@ -207,14 +171,6 @@ def words_of(body: bytes, encoding: str | None, recipe: Recipe) -> Iterator[str]
     """Yield the words of a page's main text."""
     for block in main_words(body, encoding=encoding, recipe=recipe):
         yield from block.tokens
-
-
-def _in_words(differences: "Counter[str]") -> dict[str, int]:
-    """Return numbers by how URLs differ, for people, the most frequent first."""
-    found = Counter[str]()
-    for each, n in differences.items():
-        found[in_words(each)] += n
-    return dict(found.most_common())
 
 
 def _settings(settings: BaseSettings, recipe: str) -> Iterator[tuple[str, str]]:

@@ -244,7 +244,7 @@ def parse_data(self, response):
 """
 BY_DATA = 'response.css("main [data-value]::attr(data-value), main i::attr(lang)").get()'
 BY_URL = '"/data/" + response.url.split("/")[-1]'
-FEW_HELD = "import dedup.scrapy.page.checked\ndedup.scrapy.page.checked.HELD = 200\n"
+FEW_HELD = "import dedup.scrapy.page.output\ndedup.scrapy.page.output.HELD = 200\n"
 SLOW = """
 import asyncio
 import crawling

@@ -98,7 +98,12 @@ POINTS = sorted(_FOUND)
 GUARD = (
     "scrapy.addon.", "scrapy.middlewares.", "scrapy.guard.guarded", "scrapy.guard.run_guarded", "scrapy.guard.count_fault", "scrapy.guard.kind_of",
 )  # fmt: skip
-REPORT = ("report.drops", "report.journal", "report.summary")  # what it calls while a crawl runs
+REPORT = (
+    "report.drops",
+    "report.journal",
+    "report.notes",
+    "report.summary",
+)  # what it calls while a crawl runs
 BY_HAND = {"scrapy.middlewares.DownloaderMiddleware._drop", "scrapy.middlewares._token"}
 
 

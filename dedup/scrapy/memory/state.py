@@ -150,13 +150,9 @@ class Saving:
         return Evidence(name, SeenInCrawl(paused.links, paused.items), patterns, budget)
 
     def soon(self, spaces: Iterable[Evidence], job: Job) -> None:
-        """Write what has changed, in a thread, if the last time is long enough ago."""
+        """Write what has changed to the job's folder, in a thread, if the last time is long enough ago."""
         begun = time.monotonic()
-        if (
-            job.folder is None
-            or begun < self._next
-            or (self._under_way and not self._under_way.done())
-        ):
+        if begun < self._next or (self._under_way and not self._under_way.done()):
             return
         writes = [self._paused(space, job) for space in spaces]
         self._next = begun + max(SAVE_SECONDS, SHARE * (time.monotonic() - begun))

@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, Literal
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import msgspec
 from scrapy import Request
@@ -88,6 +88,8 @@ class PagesInFlight:
         self._parsed: dict[Space, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._yielding: set[str] = set()  # callbacks that have yielded an item
+        # of each judged page the items that no page brought before
+        self._first: WeakKeyDictionary[Request, list[bytes]] = WeakKeyDictionary()
 
     def begin(self, page: Page, request: Request) -> None:
         """Add a page, which has a token."""
@@ -95,6 +97,15 @@ class PagesInFlight:
         page.request = held = _Request(request, self.discarded.append)
         held.token = page.token = page.verdict.token
         self.pages[page.token] = page
+        self._first[request] = page.first
+
+    def has_judged(self, request: Request) -> bool:
+        """Whether a page has, or had, a reservation."""
+        return request in self._first
+
+    def forget(self, request: Request, callback: str, space: Space) -> None:
+        """Forget the items of a judged page, which end with it."""
+        space.seen.forget_items(callback, self._first.get(request, []))
 
     def page_of(self, request: Request | None) -> Page | None:
         """Return the page of a request, while it is in flight."""
