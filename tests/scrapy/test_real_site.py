@@ -98,7 +98,7 @@ def test_every_page_ends_with_an_outcome(crawl):
 
 def test_the_copies_are_dropped(crawl):
     """Of the copies that are near-duplicates by exact shingle overlap, 8 in 10 are dropped unparsed, and 98
-    in 100 with those that are compared: those with links that no page had until then, and looks."""
+    in 100 with those that are checked: those with links that no page had until then, and spot checks."""
     alike = set(crawl["alike"])
     assert len(alike) >= 0.7 * len(crawl["copies"])
     assert len(alike & set(crawl["dropped_copies"])) >= 0.8 * len(alike)
