@@ -40,7 +40,7 @@ STDOUT = "-"
     "--kept",
     metavar="PATH",
     help="Write a copy of the input without its near-duplicates, in the same format: to a file for one file, to a new "
-    "folder for several. In a WARC, revisit records replace them.",
+    "folder for several.",
 )
 @click.option(
     "--store",
