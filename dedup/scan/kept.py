@@ -102,7 +102,7 @@ def _copy_all(
                 )
             done_bytes += unit.bytes
             if progress:
-                progress(ScanProgress(done_bytes, summary.bytes, summary.pages, 0, copying=True))
+                progress(ScanProgress(done_bytes, summary.bytes, summary.pages, copying=True))
     return uncopied
 
 

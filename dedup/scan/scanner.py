@@ -223,8 +223,7 @@ def _read(
             each.clear()
         if progress:
             behind = position.behind_bytes + position.offset
-            pages = judge.summary.pages
-            progress(ScanProgress(behind, total_bytes, pages, pages - begin.summary.pages))
+            progress(ScanProgress(behind, total_bytes, judge.summary.pages))
 
     for task, results, end in read_all(_tasks(job, begin), reading, processes):
         pages = [(each.key, each.page.value) for each in results if isinstance(each, PageToJudge)]

@@ -172,7 +172,7 @@ def test_broken_parquet_is_named(tmp_path):
     assert (summary.pages, [p for p, _ in places]) == (1, ["row 2", "row 3"])
     changed = bytearray(good)
     rng = random.Random(2)
-    for _ in range(40):
+    for _ in range(15):
         at = rng.randrange(len(good))
         changed[at] ^= 255
         path.write_bytes(changed)
