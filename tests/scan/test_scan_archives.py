@@ -130,6 +130,7 @@ def test_a_url_that_would_have_to_be_fetched_is_refused():
 
 
 WHOLE = {
+    "x.warc.gz": gz(RECORDS[:12]),
     "x.warc.zst": with_dictionary(RECORDS[:12], packed=False),
     "x.wacz": None,
 }

@@ -8,27 +8,24 @@
         cluster.start(2)                    and back, with what it has on disk
 
 They are Java processes: the jars that broker_pom.xml names, in Maven's cache (~/.m2), which `make kafka` fetches
-once. Topics are not created by being used. Where there is no Kafka to be had, tests are skipped; with CI=true they
-fail (needing.py).
+once; leftovers.py ends those of a run that was killed. Topics are not created by being used. Where there is no Kafka
+to be had, tests are skipped; with CI=true they fail (needing.py).
 """
 
 import asyncio
 import atexit
 import base64
 import contextlib
-import ctypes
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -106,16 +103,6 @@ def find_jars(java: str, *, install: bool = False) -> str:
         new.unlink()
         replace_file(kept, memoryview(jars.encode()))
         return jars
-
-
-# Linux ends the child with the thread that made it: so that one lives as long as the process.
-_starter = ThreadPoolExecutor(1, "dedup-kafka-starter")
-
-
-def _end_with_parent() -> None:
-    """In the child: die when the parent is killed, where the system can do that."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Node:
@@ -342,15 +329,13 @@ class Cluster:
     def _run(self, node: Node) -> None:
         properties = str(node.folder / "server.properties")
         with node.log.open("ab") as log:
-            node.process = _starter.submit(
-                subprocess.Popen,
+            node.process = subprocess.Popen(
                 self._java_command("384m", "kafka.Kafka", properties),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=node.folder,
-                preexec_fn=_end_with_parent,
-            ).result()
+            )
 
 
 def _tail(path: Path) -> str:
