@@ -30,7 +30,7 @@ _KINDS: dict[str, Kind] = {
 }
 ARCHIVES: frozenset[Kind] = frozenset(("warc", "wet", "wacz"))  # what FastWARC reads
 _COMPRESSED: frozenset[Kind] = frozenset(("warc", "wet", "jsonl"))
-_PACKED = (".gz", ".zst", ".lz4")
+_PACKED = (".gz", ".zst")
 
 
 class _InputFile(NamedTuple):
@@ -97,7 +97,7 @@ def _files(job: ScanJob, not_read: NotRead) -> Iterator[_InputFile]:
         if empty:
             raise DedupError(
                 f"{given}: holds nothing to scan; known are {', '.join(_KINDS)}, WARC and lines "
-                "with .gz, .zst and .lz4 too"
+                "with .gz and .zst too"
             )
 
 

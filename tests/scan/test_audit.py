@@ -182,18 +182,6 @@ def test_documents_that_are_not_there_are_counted(tmp_path, documents):
     assert "--id-field" in result.stderr
 
 
-def test_a_folder_is_what_spark_means_by_it(tmp_path, documents):
-    """Its files by name, without those of jobs that failed."""
-    for name, pairs in (
-        ("a.jsonl", PAIRS[:2]),
-        ("b.jsonl", PAIRS[2:]),
-        ("_temporary/0/a.jsonl", PAIRS),
-    ):
-        (tmp_path / "r" / name).parent.mkdir(parents=True, exist_ok=True)
-        lines(tmp_path / "r" / name, [{"kept": a, "removed": b} for a, b in pairs])
-    assert audited(tmp_path / "r", documents, "--id-field", "id")["removed"] == 3
-
-
 @pytest.mark.parametrize(
     ("name", "data", "named"),
     [
