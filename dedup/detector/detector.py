@@ -77,6 +77,7 @@ R = TypeVar("R")
 X = TypeVar("X")
 
 _DROPPED = frozenset(("near_duplicate", "pending"))
+_LEARNED = ("unread", "partly")  # fields of a page that a client of a service gives as `exempt`
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
@@ -217,8 +218,8 @@ class EmbeddedDetector(Detector):
 
         Also raises UsageError for a token that was used for something else, and TooManyReserved.
         """
-        if options.exempt == "unread":
-            page = replace(page, unread=True)
+        if options.exempt in _LEARNED:
+            page = replace(page, **{options.exempt: True})
             options = replace(options, exempt=None)
         site = options.domain if options.domain and type(key) is str else site_of(key, options.url)
         asked = Document(key, page, site, kind=options.kind)

@@ -18,6 +18,7 @@ only informs the verdict: nothing of it is part of a fingerprint.
 
 import logging
 import threading
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,9 +111,12 @@ def least_similarity(share: Share) -> float:
 
     Two pages of n shingles with the similarity J have u = 2 n / (1 + J) together, of which F stand on many pages; of the
     others J u - F are common to both. Where fewer than OWN_LITTLE of them are its own, that is to be half of u - F and more.
+    In hundredths, rounded up: a service is told.
     """
     n, shared = share.read, share.shared
-    return (2 * n + shared) / (4 * n - shared) if n - shared < OWN_LITTLE and shared else 0.0
+    if n - shared >= OWN_LITTLE or not shared:
+        return 0.0
+    return ceil(100 * (2 * n + shared) / (4 * n - shared)) / 100
 
 
 class Frames:
