@@ -13,16 +13,12 @@ Invariants:
     answer says whether some were left out.
   - A reservation ends after its document is in the store, never before. A page is late when it was unique,
     but a near-duplicate of it was inserted since: both stay, and the caller is told.
-
-  - LMDB forbids a process to open a file twice, and two spiders of one process must see each other's pages in
-    flight. So each store is opened once, under its real path, and detectors share it, and the pages in flight
-    with it; the last one closes it. A forked process does not use the stores of its parent.
+  - Detectors of one process share a store, and the pages in flight with it (dedup.store.shared).
 
 rules.py decides when two pages are near-duplicates.
 """
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +59,7 @@ from dedup.model.page import (
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.store import NEAR_LIMIT, Applied, Store, agreed_recipe
+from dedup.store.shared import SharedStore, give_back, take
 
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows
@@ -111,19 +108,19 @@ class Accepted(Protocol):
         """Return the last documents, the newest last."""
 
 
-class OpenStore:
-    """A store, its pages in flight, its lock, and the number of its users."""
+class OpenStore(SharedStore):
+    """A store, its pages in flight, and what was learned of its sites."""
 
-    def __init__(self, store: Store, frames: Frames, place: str = "") -> None:
-        self.place = place
-        self.store = store
-        self.frames = frames
+    def __init__(self, store: Store, frames: Frames | None = None) -> None:
+        super().__init__(store)
+        self.frames = frames or Frames(store.recipe, store.path)
         self.reservations = Reservations(store.k)
         self.unread: UnreadPages | None = None  # once one comes
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
-        self.lock = threading.RLock()
-        self.users = 0
-        self.left = False  # in a process forked since then: the store is the parent's
+
+    def save(self) -> None:
+        """Write what was learned of the sites."""
+        self.frames.save()
 
 
 class EmbeddedDetector(Detector):
@@ -652,9 +649,6 @@ def _has_paid(alike: list[Neighbour]) -> bool:
     return any(n.document.paid for n in not_other(alike))
 
 
-# ------------------------------------------------------------------ each store once in a process
-
-
 def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
     """Open a detector on the store at <target>/<namespace>. Raises as open() does."""
     name = os.fsdecode(target)
@@ -663,7 +657,12 @@ def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedD
     if "://" in name:
         raise UsageError(f"target {name!r} is neither a folder nor a service URL (redis://)")
     shared = take(
-        Path(name), options.namespace, options.distance, options.recipe_id, options.secret
+        OpenStore,
+        Path(name),
+        options.namespace,
+        options.distance,
+        options.recipe_id,
+        options.secret,
     )
     try:
         recipe = agreed_recipe(
@@ -679,71 +678,6 @@ def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedD
     except BaseException:
         give_back(shared)
         raise
-
-
-_stores: dict[str, OpenStore] = {}
-_stores_lock = threading.Lock()
-
-
-def take(
-    path: Path, namespace: str, k: int | None, recipe_id: str | None, secret: str | None
-) -> OpenStore:
-    """Return the store of a namespace, opened if necessary. Raises what Store.open() raises."""
-    place = _place(path / namespace)
-    with _stores_lock:
-        shared = _stores.get(place)
-        if shared is None:
-            store = Store.open(path, namespace, k, recipe_id, secret=secret)
-            try:
-                shared = _stores[place] = OpenStore(store, Frames(store.recipe, store.path), place)
-            except BaseException:
-                store.close()
-                raise
-        elif shared.store.namespace != namespace:  # a file system without case, or a link
-            raise UsageError(
-                f"{path / namespace} is the folder of the namespace {shared.store.namespace!r} on this "
-                "file system: take a name that differs in more than case"
-            )
-        shared.users += 1
-        return shared
-
-
-def is_open(folder: Path) -> bool:
-    """Whether the store in a folder is open in this process."""
-    with _stores_lock:
-        return _place(folder) in _stores
-
-
-def _place(folder: Path) -> str:
-    return os.path.normcase(os.path.realpath(folder))
-
-
-def give_back(shared: OpenStore) -> None:
-    """Close a store that no other detector uses. Raises OSError if the last flush fails."""
-    with _stores_lock:
-        shared.users -= 1
-        if not shared.users:
-            if not shared.left:
-                del _stores[shared.place]
-            try:
-                if not shared.left:
-                    shared.frames.save()
-            finally:
-                shared.store.close()
-
-
-def _leave() -> None:
-    """In a forked process: leave the stores to the parent, whose threads may hold their locks."""
-    global _stores_lock  # noqa: PLW0603
-    _stores_lock = threading.Lock()
-    for shared in _stores.values():
-        shared.left = True
-        shared.lock = threading.RLock()
-    _stores.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_leave)
 
 
 # ------------------------------------------------------------------------------------ for asyncio
