@@ -22,6 +22,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -32,7 +33,7 @@ from dedup.core.numbers import packed
 from dedup.core.table import Nearest
 from dedup.detector.frames import Frames
 from dedup.detector.interface import AsyncDetector, Detector, Question
-from dedup.detector.reservations import Ending, MemoryBudget, Reservation, Reservations
+from dedup.detector.reservations import Ending, MemoryBudget, Reservations
 from dedup.detector.rules import (
     NO_KEY,
     decided,
@@ -71,7 +72,6 @@ TRANSACTION = (
 
 A = TypeVar("A")
 R = TypeVar("R")
-X = TypeVar("X")
 
 _DROPPED = frozenset(("near_duplicate", "pending"))
 _LEARNED = ("unread", "partly")  # fields of a page that a client of a service gives as `exempt`
@@ -272,18 +272,22 @@ class EmbeddedDetector(Detector):
         if key in self._store or self._reservations.holds(key, now):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return Verdict("refetch", "unchanged" if same else "", asked)
-        value, distance = page.value, self.policy.distance
-        found = self._store.near(value, distance, CROWD)
-        flying = self._reservations.near(value, distance, now, CROWD)
+        value, distance, guard = page.value, self.policy.distance, options.guard
         inserted: list[Neighbour] = []
         in_flight: list[Neighbour] = []
-        if found or flying or found.cut:
-            inserted, in_flight = self._alike(asked, found, flying, options, now)
+        found = self._store.near(value, distance, CROWD)
+        if found or found.cut:
+            more = partial(self._store.near, value, distance)
+            inserted = self._confirmed(asked, found, CROWD, more, partial(_settled, guard=guard))
+        found = self._reservations.near(value, distance, now, CROWD)
+        if found or found.cut:
+            more = partial(self._reservations.near, value, distance, now)
+            in_flight = self._confirmed(asked, found, CROWD, more, partial(_settled, guard=guard))
         if not inserted and not in_flight and page.unread:
             inserted = near_duplicates(asked, self._unread_like(page), self.policy)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
-        return decided(asked, inserted, in_flight, guard=options.guard)
+        return decided(asked, inserted, in_flight, guard=guard)
 
     def _unread_like(self, page: PageFingerprint) -> list[tuple[Document, int]]:
         """Return stored pages that an unread one may be a copy of, whatever their values, with their distances."""
@@ -299,55 +303,11 @@ class EmbeddedDetector(Detector):
         if self._shared.unread is not None:
             self._shared.unread.note(documents)
 
-    def _alike(
-        self,
-        asked: Document,
-        found: Nearest[Document],
-        flying: Nearest[Reservation],
-        options: ReserveOptions,
-        now: float,
-    ) -> tuple[list[Neighbour], list[Neighbour]]:
-        """Return the near-duplicates that decide about a page: stored ones, and those in flight."""
-        policy, value, distance = self.policy, asked.page.value, self.policy.distance
-        guard = options.guard
-        inserted: list[Neighbour] = []
-        in_flight: list[Neighbour] = []
-
-        def settled(alike: list[Neighbour]) -> bool:
-            """Whether the verdict is known: a page that counts has paid, or CROWD pages are alike."""
-            return len(alike) >= CROWD or any(
-                n.document.paid for n in (not_other(alike) if guard else alike)
-            )
-
-        if found or found.cut:
-            inserted = self._confirmed(
-                found,
-                CROWD,
-                lambda limit, skip: self._store.near(value, distance, limit, skip),
-                lambda some: near_duplicates(asked, some, policy),
-                settled,
-            )
-        if flying:
-            in_flight = self._confirmed(
-                flying,
-                CROWD,
-                lambda limit, skip: self._reservations.near(value, distance, now, limit, skip),
-                lambda some: near_duplicates(
-                    asked, [(other.document, far) for other, far in some], policy
-                ),
-                settled,
-            )
-        return inserted, in_flight
-
     def _answered(self, asked: Document, found: Nearest[Document]) -> list[Neighbour]:
         """Return a probe's answer from the documents it found, at most the nearest NEAR_LIMIT."""
-        value, distance = asked.page.value, self.policy.distance
+        more = partial(self._store.near, asked.page.value, self.policy.distance)
         alike = self._confirmed(
-            found,
-            NEAR_LIMIT,
-            lambda limit, skip: self._store.near(value, distance, limit, skip),
-            lambda some: near_duplicates(asked, some, self.policy),
-            lambda alike: len(alike) > NEAR_LIMIT,
+            asked, found, NEAR_LIMIT, more, lambda alike: len(alike) > NEAR_LIMIT
         )
         if len(alike) <= NEAR_LIMIT:
             return alike
@@ -356,27 +316,26 @@ class EmbeddedDetector(Detector):
 
     def _confirmed(
         self,
-        found: Nearest[X],
+        asked: Document,
+        found: Nearest[Document],
         limit: int,
-        more: Callable[[int, int], Nearest[X]],
-        confirm: Callable[[Nearest[X]], list[Neighbour]],
+        more: Callable[[int, int], Nearest[Document]],
         enough: Callable[[list[Neighbour]], bool],
     ) -> list[Neighbour]:
         """Return the near-duplicates among candidates, the most similar first.
 
-        found    the nearest `limit` candidates
-        more     returns the nearest candidates up to a limit, without the first `skip`
-        confirm  returns the near-duplicates among some candidates, the most similar first
-        enough   whether these are enough, so that no more candidates need to be compared
+        found   the nearest `limit` candidates
+        more    returns the nearest candidates up to a limit, without the first `skip`
+        enough  whether some near-duplicates are enough, so that no more candidates need to be compared
         """
-        alike = confirm(found)
+        alike = near_duplicates(asked, found, self.policy)
         while found.cut and not enough(alike):
             if limit >= LOOKED:
                 self._shared.cut += 1
                 break
             skip, limit = limit, min(limit * GROWTH, LOOKED)
             found = more(limit, skip)
-            alike = sorted(alike + confirm(found), key=rank)
+            alike = sorted(alike + near_duplicates(asked, found, self.policy), key=rank)
         return alike
 
     # ------------------------------------------------------------------------------------- inserts
@@ -642,6 +601,13 @@ def _stored(document: Document, now: float, **given: Any) -> Document:
     if page.unread or page.partly or page.least:
         page = replace(page, unread=False, partly=False, least=0.0)
     return replace(document, page=page, inserted_seconds=now, **given)
+
+
+def _settled(alike: list[Neighbour], *, guard: bool) -> bool:
+    """Whether a verdict is known: a near-duplicate that counts has paid, or CROWD pages are near-duplicates."""
+    return len(alike) >= CROWD or any(
+        n.document.paid for n in (not_other(alike) if guard else alike)
+    )
 
 
 def _has_paid(alike: list[Neighbour]) -> bool:

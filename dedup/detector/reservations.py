@@ -216,8 +216,8 @@ class Reservations:
 
     def near(
         self, value: int, k: int, now: float, limit: int | None = None, skip: int = 0
-    ) -> Nearest[Reservation]:
-        """Return the reservations within distance k of a value, with distances, nearest first.
+    ) -> Nearest[Document]:
+        """Return the pages in flight within distance k of a value, with distances, nearest first.
 
         Returns at most `limit`, without the first `skip` of them; `cut` of the answer says whether
         there are more.
@@ -245,9 +245,9 @@ class Reservations:
             cut = cut or len(found) > limit
         near = Nearest(
             [
-                (reservation, distance)
+                (held.document, distance)
                 for distance, number in found[skip:limit]
-                if (reservation := self._held[number]).expires > now
+                if (held := self._held[number]).expires > now
             ]
         )
         near.cut = cut
