@@ -410,7 +410,7 @@ class EmbeddedDetector(Detector):
             if ending == "released":
                 raise UsageError(f"{key!r} was released: reserve it again to insert it")
             due = ending != "inserted"
-            return due, due and verdict.status == "unique" and self._is_late(verdict)
+            return due, due and verdict.status == "unique" and self._is_late(verdict.document)
         if held.document.key != key or held.document.page != page:
             raise UsageError(
                 f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
@@ -426,12 +426,14 @@ class EmbeddedDetector(Detector):
             and not self._reservations.near_since(seen.inserts, page.value, self.policy.distance)
         ):
             return True, False
-        return True, self._is_late(verdict)
+        return True, self._is_late(verdict.document)
 
-    def _is_late(self, verdict: Verdict) -> bool:
-        """Whether a near-duplicate of a page that was unique is stored now."""
-        found = self._store.near(verdict.document.page.value, self.policy.distance)
-        return _has_paid(near_duplicates(verdict.document, found, self.policy))
+    def _is_late(self, document: Document) -> bool:
+        """Whether a near-duplicate of a page is stored now that has paid and does not declare itself another page."""
+        found = self._store.near(document.page.value, self.policy.distance)
+        return any(
+            n.document.paid for n in not_other(near_duplicates(document, found, self.policy))
+        )
 
     def _is_near(self, verdict: Verdict, batch: list[Document]) -> bool:
         """Whether a page must see those of a batch in the store before it can be inserted."""
@@ -479,15 +481,10 @@ class EmbeddedDetector(Detector):
             if not judge or not stored:
                 return counts, 0
             return counts, LATE_SAMPLE * sum(
-                self._is_late_event(document)
+                self._is_late(document)
                 for document in stored
                 if document.page.value % LATE_SAMPLE == 0
             )
-
-    def _is_late_event(self, document: Document) -> bool:
-        near = self._store.near(document.page.value, self.policy.distance)
-        others = [each for each in near if each[0].key != document.key]
-        return _has_paid(near_duplicates(document, others, self.policy))
 
     def release(self, verdict: Verdict) -> bool:
         """Release a reservation. See Detector.release()."""
@@ -608,11 +605,6 @@ def _settled(alike: list[Neighbour], *, guard: bool) -> bool:
     return len(alike) >= CROWD or any(
         n.document.paid for n in (not_other(alike) if guard else alike)
     )
-
-
-def _has_paid(alike: list[Neighbour]) -> bool:
-    """Whether one of the near-duplicates has paid and does not declare itself another page."""
-    return any(n.document.paid for n in not_other(alike))
 
 
 def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
