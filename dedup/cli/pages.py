@@ -33,7 +33,7 @@ from dedup.core.fingerprint import (
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
-from dedup.detector.frames import Frames, Share, is_partly, is_unread
+from dedup.detector.frames import Frames, is_partly, is_unread
 from dedup.model.decision import decide, identity_of_pages
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
@@ -50,6 +50,7 @@ from dedup.model.page import (
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.report.texts import Hunk, alike, differences, inline
+from dedup.store.site_blocks import Share
 
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")

@@ -226,8 +226,8 @@ class ReserveOptions(msgspec.Struct, frozen=True):
 
     url      the URL that gives the registrable domain; by default the key, if it is a URL
     domain   the registrable domain itself, if it is known and not ""
-    exempt   a reason that keeps the page without being judged; it is reserved all the same. But one that is
-             "unread" is dropped if a page has the same text, word for word
+    exempt   a reason that keeps the page without being judged; it is reserved all the same. But "unread" and "partly" are
+             the page's own fields: it is judged
     guard    whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
              or canonical URL, other pages of its site
     kind     the kind of the page, a short text: only pages of one kind are compared

@@ -68,7 +68,7 @@ COMMANDS = {
         ),
         Command(
             "DEDUP.RESERVE ns key page [SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] "
-            "[SECONDS s] [EXEMPT reason] [GUARD on|off] [TOKEN t] [FIELDS on|off]",
+            "[SECONDS s] [EXEMPT reason] [GUARD on|off] [LEAST s] [TOKEN t] [FIELDS on|off]",
             "crawl",
             together="pages",
         ),

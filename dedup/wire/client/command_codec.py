@@ -94,11 +94,12 @@ class Commands:
             token,
             *self._reserve_options,
         )
-        exempt = options.exempt or (
-            "unread" if asked.page.unread else None
-        )  # which JSON does not say
+        page = asked.page  # JSON does not say what was learned of its site
+        exempt = options.exempt or ("unread" if page.unread else "partly" if page.partly else None)
         if exempt is not None:
             command += (b"EXEMPT", exempt)
+        if page.least:
+            command += (b"LEAST", f"{page.least:.2f}")
         if not options.guard:
             command += (b"GUARD", b"off")
         if seconds := options.seconds or self._seconds:
