@@ -166,8 +166,9 @@ def serve(
         raise UsageError("--topic is for --kafka")
     if kafka is not None:
         import_module("aiokafka")  # otherwise a missing package would be waited for, like brokers
-    names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
-    set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
+    names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
+    # what aiokafka logs of a broker that is away, our own lines say
+    set_up_logs(log_form, dict.fromkeys(names, logging.WARNING) | {"aiokafka": logging.CRITICAL})
     config = ServiceConfig(
         listen=None if listen == "none" else parse_address(listen),
         http=None if http == "none" else parse_address(http),

@@ -28,8 +28,8 @@ class Form(msgspec.Struct, frozen=True):
     """How a field is written.
 
     codec   "word": an unsigned number of `most` bits, as hex digits; "bytes": `least` to `most` bytes, as
-            hex digits; "number": 0 to `most`; "text": at most `most` bytes of UTF-8, when it comes from a
-            client; "flag": true or false; "seconds": Unix time
+            hex digits; "number": 0 to `most`; "text": at most `most` bytes of UTF-8; "flag": true or false;
+            "seconds": Unix time
     help    what it is, for docs and OpenAPI
     place   its index in a record on disk; never change or reuse one. None: not in a record
     sparse  omitted from every form where it has its default

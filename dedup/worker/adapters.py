@@ -260,7 +260,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
 
     kafka                where the brokers are; its topic is the input
     instance             name of a static group member, or None
-    path, service        the folder of an embedded store, or the URLs of a table service (commas)
+    path, service        the folder of an embedded store, or table services: for each shard its URLs (commas)
     detector             its namespace, distances, scope and secret
     identity             keep pages that are another page of their site by title or canonical URL
     wait_seconds         how long a page waits for a near-duplicate that another worker holds
@@ -278,7 +278,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     group: str
     instance: str | None = None
     path: Path | None = None
-    service: str | None = None
+    service: tuple[str, ...] = ()
     detector: Options = Options()
     identity: bool = False
     wait_seconds: float = 1.0
@@ -295,7 +295,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
         """Raise UsageError for options that contradict each other."""
         if not self.group:
             raise UsageError("--group is empty; give the name that the workers of a crawl share")
-        if (self.path is None) == (self.service is None):
+        if (self.path is None) == (not self.service):
             raise UsageError(
                 "give either --path FOLDER (a store of this worker's own) or --service URL (the "
                 "table service that several workers share)"

@@ -119,6 +119,27 @@ class ForgetRequest(_In, frozen=True):
     keys: Annotated[list[Key], Meta(max_length=ITEMS)]
 
 
+class Rows(_In, frozen=True, rename={"rows": "items"}):
+    """A request as it is decoded: each of its rows by itself, so that a wrong one has an error in its place."""
+
+    ns: Namespace
+    rows: Annotated[list[msgspec.Raw], Meta(max_length=ITEMS)]
+
+
+class KeyRows(_In, frozen=True, rename={"rows": "keys"}):
+    """The same of ForgetRequest."""
+
+    ns: Namespace
+    rows: Annotated[list[msgspec.Raw], Meta(max_length=ITEMS)]
+
+
+ROWS: dict[str, tuple[Any, Any]] = {
+    "insert": (Rows, Held),
+    "release": (Rows, Held),
+    "forget": (KeyRows, Key),
+}
+
+
 # ------------------------------------------------------------------------------------------ answers
 
 

@@ -84,7 +84,9 @@ class RespSession:
     def authenticate(self, user: bytes, token: bytes) -> None:
         """Trust the client if the token is right; else raise Refused."""
         if not self._tokens.asked:
-            raise UsageError("this service has no token: leave AUTH out")
+            raise UsageError(
+                "this service has no token: leave AUTH out, and the token out of the URL"
+            )
         roles = self._tokens.roles_of(token)
         if roles and user == b"default":
             self._shown, self._times = token, self._tokens.times

@@ -217,9 +217,6 @@ def facts_of(reply: Any) -> dict[str, Any]:
         raise unreadable(reply) from error
 
 
-UNAUTHORIZED = "NOAUTH"  # the code of a service that is there, and refuses the token
-
-
 def error_of(message: str) -> DedupError:
     """Return the error that an answer "-CODE message" stands for.
 
@@ -239,11 +236,9 @@ def error_of(message: str) -> DedupError:
     if code in {"ERR", "DISTANCE", "NOPERM"}:
         return UsageError(f"the table service says: {text}")
     if code in {"NOAUTH", "WRONGPASS"}:
-        refused = ServiceUnavailable(
-            f"it refuses the token ({message}); give it in the URL: redis://:TOKEN@host:port"
+        return ServiceUnavailable(
+            f"it refuses the token ({message}); give the right one in the URL: redis://:TOKEN@host:port"
         )
-        refused.code = UNAUTHORIZED
-        return refused
     return ServiceUnavailable(f"it answers {message}")
 
 

@@ -31,13 +31,8 @@ import hiredis
 import msgspec
 
 from dedup.core.faults import Backoff, SayOnce
-from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
-from dedup.wire.client.command_codec import (
-    UNAUTHORIZED,
-    Command,
-    error_of,
-    unreadable,
-)
+from dedup.model.errors import ServiceUnavailable, UsageError
+from dedup.wire.client.command_codec import Command, error_of, unreadable
 from dedup.wire.resp import Answers, NotResp, pack
 from dedup.wire.tls import client_tls
 
@@ -161,6 +156,7 @@ def _shown(url: str) -> str:
 
 # ------------------------------------------------------------------------------------ a connection
 
+CLOSED = "it closed the connection"
 GOODBYE_SECONDS = 0.5  # for a connection that is closed
 LATER_SECONDS = 0.02  # for other commands: one alone costs the service twice as much
 WAITING_LIMIT = 10_000  # commands without a reply; beyond it a command is refused
@@ -260,7 +256,7 @@ class ServiceConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End (asyncio's interface)."""
-        self._end(f"the connection broke ({exc})" if exc else "it closed the connection")
+        self._end(f"the connection broke ({exc})" if exc else CLOSED)
         self._gone.set()
 
     def _hand_out(self, reply: Any) -> None:
@@ -358,7 +354,7 @@ class Endpoint:
         self.connection: ServiceConnection | None = None
         self.on_trial = False
         self.tried = asyncio.Event()
-        self.trouble = "not connected yet"
+        self.trouble = f"no connection within {timeout_seconds:g} s, it is still tried"
         self._timeout = timeout_seconds
         self._meter = meter
         self._undelivered: deque[bytes] = deque(maxlen=UNDELIVERED_LIMIT)
@@ -441,12 +437,9 @@ class Endpoint:
                 async with asyncio.timeout(max(self._timeout, CONNECT_SECONDS)):
                     connection = await self._connect()
             except Exception as error:  # noqa: BLE001 - kept as the service's trouble; another one is asked
-                self.trouble = str(error) or "no connection in time"
-                is_there = isinstance(error, DedupError) and error.code == UNAUTHORIZED
-                self._say(
-                    f"{self.address} {'refuses the token' if is_there else 'is away'} ({self.trouble}); "
-                    "pages are kept meanwhile"
-                )
+                self.trouble = _trouble(self.address, error)
+                text = "the table service %s cannot be used (%s); pages are kept meanwhile"
+                self._once.log(log, "away", text, self.address, self.trouble, level=logging.WARNING)
             else:
                 self.connection = connection
                 self.trouble = ""
@@ -455,7 +448,7 @@ class Endpoint:
                 if self._once.ended("away"):
                     log.info("the table service %s answers again", self.address)
                 since = self._loop.time()
-                self.trouble = await connection.lost
+                self.trouble = f"{await connection.lost}; {RUNS}"
                 self.connection = None
                 self._undelivered.extend(connection.undelivered)
                 if self._loop.time() - since > 1:
@@ -467,10 +460,6 @@ class Endpoint:
         waiting, self._undelivered = self._undelivered, deque(maxlen=UNDELIVERED_LIMIT)
         for data in waiting:
             self.send_later(data)
-
-    def _say(self, text: str) -> None:
-        """Say that the service is away, once until it is back."""
-        self._once.log(log, "away", "the table service %s", text, level=logging.WARNING)
 
     async def _connect(self) -> ServiceConnection:
         address = self.address
@@ -493,6 +482,27 @@ class Endpoint:
             connection.close()
             raise
         return connection
+
+
+RUNS = "see that `dedup serve` runs there"
+
+
+def _trouble(address: Address, error: Exception) -> str:
+    """Return why a service could not be connected to, and what to do."""
+    said = str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}; name its authority in the URL: ?ssl_ca_certs=FILE"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS connection: {error.reason}; the URL of a service without TLS begins with redis://"
+    if isinstance(error, TimeoutError):
+        return f"no connection within {CONNECT_SECONDS:g} s; see that the host and its port can be reached"
+    if isinstance(error, OSError):
+        return f"{said}; {RUNS}"
+    if said == CLOSED and not address.tls:
+        return f"{said}; the URL of a service with TLS begins with rediss://"
+    if said == CLOSED and address.cert_file is None:
+        return f"{said}; show a certificate if it asks for one: ?ssl_certfile=FILE&ssl_keyfile=FILE"
+    return said
 
 
 # ------------------------------------------------------------------------------------ the services
@@ -589,9 +599,7 @@ class Services:
         why = "; ".join(
             f"{each.address}: {each.trouble or 'it was not asked'}" for each in self._endpoints
         )
-        return ServiceUnavailable(
-            f"no table service answers ({why}); see that `dedup serve` runs there"
-        )
+        return ServiceUnavailable(f"no table service can be used ({why})")
 
     async def close(self) -> None:
         """Close all connections. Nothing of them is left in the loop."""
