@@ -290,7 +290,7 @@ class CheckedPage(PassingPage):
             return True
         if page.pattern is None or not digest.beside or digest.beside != match.beside:
             return False
-        return session.callbacks.are_copies(page.pattern, page.reading, match)
+        return session.callbacks.are_copies(page.pattern, page.reading, page.text, match.page)
 
     def _explained(self, digest: ItemsDigest) -> set[int]:
         """Return the rows of a list that others had whose numbers are the same, but for those that stand in other rows.
@@ -346,7 +346,8 @@ class CheckedPage(PassingPage):
         if page.pattern is not None:
             session.counts.add("items/other")
             session.disprove(page, self._differing(digest))
-            session.callbacks.note_other(page.pattern, page.reading, page.digest)
+            theirs = None if page.digest is None else page.digest.page
+            session.callbacks.note_other(page.pattern, page.reading, page.text, theirs)
 
     def _note_same(self, digest: ItemsDigest, requests: NewRequests) -> None:
         """Note a page that brought no new item.

@@ -107,7 +107,8 @@ class Session:
             return True
         if GIVEN in pattern.signals or not self.callbacks.stores_pages(page.callback, only=True):
             return False
-        return self.callbacks.are_copies(pattern, page.reading, page.digest)
+        theirs = None if page.digest is None else page.digest.page
+        return self.callbacks.are_copies(pattern, page.reading, page.text, theirs)
 
     def is_own(self, match: Neighbour) -> bool:
         """Whether this crawl stored a match."""
