@@ -363,8 +363,8 @@ def _verdict(result: _Result) -> tuple[str, str]:
         case "thing":
             by_number = are_two_things(replace(result.a.page, parts=b""), result.b.page)
             what = "title" if result.title == "other" else "canonical URL"
-            why = "two things of one site: " + (
-                "their structured data names two"
+            why = "two products of one site: " + (
+                "their structured data has two product ids"
                 if by_number
                 else f"fewer than {PICTURE_FEATURES} distinct words, another {what} and other pictures"
             )

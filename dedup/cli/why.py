@@ -138,7 +138,7 @@ def _differences(drop: Drop) -> Iterator[str]:
         yield "nothing: the main texts are equal"
     yield from map(_marked, drop.differs or ())
     if drop.numbers_only:
-        yield "(numbers only: check whether these are two things, such as two products)"
+        yield "(numbers only: check whether these are two products)"
 
 
 def _marked(sides: Sequence[str]) -> str:
@@ -172,7 +172,7 @@ def _most_doubtful(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
         )
     if rows:
         if any(drop.numbers_only for drop in drops[:top]):
-            terminal.out("numbers: check whether these are two things, such as two products")
+            terminal.out("numbers: check whether these are two products")
         what = "flagged page" if all(drop.action == "flagged" for drop in drops) else "drop"
         terminal.out(f"{len(rows)} of {terminal.count(len(drops), what)}, the most doubtful first")
     else:

@@ -95,9 +95,9 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
               words of its own, in much that its site has on many pages; none is to one with much that is new. Not stored or sent
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     parts     eight hashes of 4 bytes, little-endian, 0 for none, of what two pages of similar text may differ in: inline
-              data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
-              text, other attributes, the frame; b"": not known
-    thing     the number of the thing that its structured data names (sku, gtin, ...), 32 bits; 0 for none
+              data, sources of images and embedded pages, data attributes, h1 headings, words with digits, text beside the main
+              text, other attributes, menus; b"": not known
+    thing     the product id, of the sku, gtin, ... in its structured data, 32 bits; 0 for none
     """
 
     value: Annotated[int, Form("word", "the fingerprint", place=3, most=64)]
@@ -140,7 +140,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         bytes,
         Form(
             "bytes",
-            "hashes of the parts of the page, in which pages of similar text may differ (`DEDUP_PROOF`)",
+            "hashes of the signals in which pages of similar text may differ (`DEDUP_PROOF`)",
             place=10,
             least=PARTS_BYTES,
             most=PARTS_BYTES,
@@ -151,7 +151,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         int,
         Form(
             "word",
-            "the thing that its structured data names by `sku`, `gtin` and the like",
+            "the product id, by `sku`, `gtin` and the like of its structured data",
             place=12,
             most=32,
             sparse=True,
@@ -527,7 +527,6 @@ REASONS = {
             judged=True,
             setting=False,
         ),
-        Reason("control", "visited again, to find what differs between two visits", setting=False),
         Reason("expired", "its reservation had expired", setting=False),
         Reason(
             "in_flight", "a near-duplicate was in flight for too long", judged=True, setting=False

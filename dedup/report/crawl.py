@@ -241,7 +241,7 @@ def _funnel(crawl: Crawl) -> Section:
         Bar("unique", crawl.stat("unique"), "unique", True),
         Bar("copies", crawl.stat("near_duplicate"), "near", True),
         Bar("parsed and checked", crawl.stat("checked"), "near", True),
-        Bar("known URLs fetched once more", crawl.stat("refetch"), "refetch", True),
+        Bar("seen URLs fetched again", crawl.stat("refetch"), "refetch", True),
         *(Bar(f"{label_of(r)} ({r})", n, "exempt", True) for r, n in crawl.exempt.items()),
         Bar("remembered", crawl.stat("inserted")),
         Bar("not remembered: nothing new, failed, or gone", crawl.stat("released")),

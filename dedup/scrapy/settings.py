@@ -16,6 +16,7 @@ from scrapy.utils.project import inside_project, project_data_dir
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
+from dedup.model.names import install
 from dedup.model.page import EXEMPTIONS
 from dedup.model.policy import (
     PAPER_DISTANCE,
@@ -229,4 +230,4 @@ def _service(settings: BaseSettings, scope: str) -> tuple[str | tuple[str, ...],
 
 
 def _needs(name: str, extra: str, error: Exception) -> NotConfigured:
-    return NotConfigured(f"{name} needs more: pip install 'crawl-dedup[{extra}]' ({error})")
+    return NotConfigured(f"{name} needs more: {install(extra)} ({error})")

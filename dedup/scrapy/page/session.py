@@ -18,7 +18,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.url import url_is_from_any_domain
 
 from dedup.core.fingerprint import PageReading, read_page
-from dedup.model.names import namespace_of, registrable_domain
+from dedup.model.names import install, namespace_of, registrable_domain
 from dedup.model.page import Neighbour
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.callbacks import CALLBACKS, CallbackEvidence
@@ -94,7 +94,7 @@ class Session:
 
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
-                hint = "pip install 'crawl-dedup[client]'"
+                hint = install("client")
                 logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
                 found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
