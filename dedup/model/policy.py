@@ -3,7 +3,7 @@
     Setting(name, type, default, help) -> key DEDUP_NAME, flag --name, read(value), allowed (in errors)
     OpenOptions (keywords, typed) -> Options (checked, frozen) -> Policy (with the recipe's defaults)
 
-To add a setting, add it here, use it, and describe it in docs/reference/settings.md.
+To add a setting, add it here, use it, and describe it in docs/reference/settings.md, or in rare-settings.md beside it.
 
 Options are made once, at the edge where a person gives them (open(), settings, flags, a request), and
 passed on as one value.
