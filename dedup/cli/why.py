@@ -22,11 +22,11 @@ _DID = {
     "dropped": "dropped before it was parsed",
     "links_skipped": "parsed, its links not followed (DEDUP_MODE)",
     "flagged": "flagged only (DEDUP_MODE = 'tag')",
-    "withheld": "parsed and checked, and what was seen of it was withheld",
+    "withheld": "checked: parsed, and its seen items or requests were withheld",
 }
 _WOULD = {
     "drop": "; the mode 'drop' would drop it unparsed",
-    "check": "; the mode 'drop' would parse it, and withhold what was seen",
+    "check": "; the mode 'drop' would parse it, and withhold its seen items and requests",
 }
 
 
@@ -103,7 +103,8 @@ def _explain(listed: Iterator[Drop], url: str, *, as_json: bool) -> bool:
         terminal.out(f"{url} was kept, and is the original of {pages} listed as near-duplicate")
     if not found and not copies:
         terminal.error(
-            f"{url} is not listed: it was kept, exempt or not fetched, or is in another file"
+            f"{url} is not listed: it was kept or not fetched, or another file has it; DEDUP_REPORT = 'report.json' says why "
+            "each page was kept"
         )
     return bool(found or copies)
 
@@ -133,7 +134,7 @@ def _lines(drop: Drop) -> Iterator[str]:
 
 def _differences(drop: Drop) -> Iterator[str]:
     if drop.differs is None:
-        yield "not known: the original's text was not in memory any more; try dedup compare"
+        yield "not known: the crawl no longer held the text of the original; try dedup compare"
     elif not drop.differs:
         yield "nothing: the main texts are equal"
     yield from map(_marked, drop.differs or ())

@@ -50,9 +50,7 @@ def test_settings():
 
 def test_settings_say_their_defaults_and_ranges():
     """The two pages have the default, choices and bounds of the table of settings."""
-    rows = re.findall(
-        r"^\| `DEDUP_(\w+)` \| ([^|]*) \| ([^|]*) \|", settings_pages(), re.MULTILINE
-    )
+    rows = re.findall(r"^\| `DEDUP_(\w+)` \| ([^|]*) \| ([^|]*) \|", settings_pages(), re.MULTILINE)
     of_services = {"kafka", "topic"}
     assert {name.lower() for name, _, _ in rows} == set(SETTINGS) - of_services
     for name, default, allowed in rows:

@@ -9,7 +9,7 @@ NAMED = 5  # of a list
 NOTHING = 0.9  # of the pages were not judged, for reasons of the site
 _SITES = {  # these reasons
     "short": "have too few distinct words to be judged",
-    "unread": "have more text than was read of them, or only the template of their site",
+    "unread": "were read only in part, or have only the template of their site",
     "non_html": "are no HTML or text",
 }
 
