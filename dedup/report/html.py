@@ -58,7 +58,7 @@ def _shown(value: Cell) -> str:
 
 def _prose(text: str) -> Markup:
     """Return a sentence, escaped, with what stands in `such quotes` as code."""
-    return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(text))))
+    return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
 
 
 # ------------------------------------------------------------------------------------ compared texts

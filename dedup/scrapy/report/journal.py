@@ -72,7 +72,7 @@ class Journal:
             f" ({judged.of_template})" if judged.of_template and verdict.reason == "unread" else ""
         )
         self._became(verdict.key, f"{verdict.reason or verdict.status}{beside}{template}")
-        if verdict.token is not None or verdict.reason == "checked":
+        if verdict.token is not None:
             self._keep(verdict.key, response.body)
 
     def checked(self, judged: "JudgedPage", items: int, requests: int, gave: str) -> None:
