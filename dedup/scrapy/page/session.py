@@ -219,8 +219,8 @@ class Session:
         dropped = page.space.patterns.new(page.pattern, (key, of, names))
         if dropped:
             logger.info(
-                "[dedup] %s: %d pages were dropped as copies, but %s brought something new beside %s (%s); they are "
-                "fetched again, and pages like them are checked from now on",
+                "[dedup] %s: %d pages were dropped as copies, but %s gave something new that %s had not (%s); they are "
+                "fetched again, and this pattern is checked from now on",
                 page.pattern,
                 len(dropped),
                 key,

@@ -52,7 +52,7 @@ class Watched:
 def watch(session: Session, response: Response) -> Watched:
     """Return the output of a callback, watched."""
     found = Watched(session, response, [], None)
-    with guarded(session.counts, f"what {response} brings passes, and is not checked"):
+    with guarded(session.counts, f"the output of {response} passes unchecked"):
         found.output = Output(session, response, found.held)
     return found
 
@@ -104,7 +104,7 @@ def end(watched: Watched, *, complete: bool) -> None:
 
 
 def _failed(watched: Watched, error: BaseException) -> list[Any]:
-    count_fault(watched.session.counts, error, f"all that {watched.response} brings passes")
+    count_fault(watched.session.counts, error, f"all output of {watched.response} passes")
     return held(watched)
 
 

@@ -61,11 +61,11 @@ def _lines(crawl: Crawl, remembered: str) -> Iterator[str]:
 
 def _again(crawl: Crawl) -> Iterator[str]:
     if unchanged := crawl.stat("unchanged_items"):
-        yield f"{count(unchanged, 'item')} of pages fetched again withheld: an earlier crawl has them"
+        yield f"{count(unchanged, 'item')} of unchanged pages withheld: an earlier crawl yielded them"
     if again := crawl.stat("items/again"):
         names = {each["name"]: each["again"] for each in crawl.patterns if each["again"]}
         yield (
-            f"{count(again, 'dropped page')} fetched again, since one of their pattern brought something "
+            f"{count(again, 'dropped page')} fetched again, because a page of their pattern gave something "
             f"new{f': {_most(names)}' if names else ''}"
         )
 
@@ -88,7 +88,7 @@ def _checked(crawl: Crawl) -> str:
         return ""
     links, none = crawl.stat("items/links"), pages - equal - other - crawl.stat("items/links")
     brought = {"gave nothing new": equal, "gave new items": other, "gave only new links": links}
-    brought["held no items to compare"] = max(0, none)
+    brought["gave nothing to compare"] = max(0, none)
     said = ", ".join(f"{n:,} {what}" for what, n in brought.items() if n)
     withheld, would = crawl.stat("items/withheld"), "would be " if crawl.mode == "tag" else ""
     end = f"; {count(withheld, 'item')} {would}withheld" if withheld else ""
