@@ -161,8 +161,8 @@ def _sentences(found: "Audit") -> Iterator[str]:
             f"{terminal.count(found.documents, 'document')} read"
         )
     whole = found.whole
-    yield f"no copies (Jaccard of 3-token shingles under {found.threshold:g}): {_shown(whole.no_copy)}"
-    yield f"no near-duplicates by our verdict: {_shown(whole.no_near_duplicate)}"
+    yield f"no copies (Jaccard similarity under {found.threshold:g}): {_shown(whole.no_copy)}"
+    yield f"no near-duplicates by the verdict of dedup scan: {_shown(whole.no_near_duplicate)}"
     if found.superseded:
         yield f"{terminal.count(found.superseded, 'removed document')} in favour of one that was removed, too"
 

@@ -154,7 +154,7 @@ def describe(failure: Exception) -> str:
             return str(failure)
         case ModuleNotFoundError(name=str(name)) if not name.startswith("dedup"):
             extra = said("extra") or _EXTRAS.get(name.partition(".")[0], "all")
-            return f"{name} is not installed; run: pip install 'crawl-dedup[{extra}]'"
+            return f"{name} is not installed; run: {names.install(extra)}"
         case OSError(strerror=str(reason)):
             where = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
             advice = _NEXT.get(failure.errno or 0)

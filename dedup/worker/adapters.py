@@ -124,7 +124,9 @@ def _check(form: Format) -> None:
         raise UsageError("the name of a field is empty; give the name it has in the JSON object")
     if len(set(fields)) < len(fields):
         twice = next(field for field in fields if fields.count(field) > 1)
-        raise UsageError(f"the field {twice!r} was named for two things; give each its own")
+        raise UsageError(
+            f"the field {twice!r} was named twice; give each part of a page its own field"
+        )
     if form.body is None and form.body_encoding == "base64":
         raise UsageError(
             "body encoding base64 was given for a format without a body; name the body"

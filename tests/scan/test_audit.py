@@ -165,8 +165,8 @@ def test_the_terminal_says_the_same(tmp_path, documents):
     share = "33.3 % (1; 95 % interval 6.1 to 79.2 %)"
     assert result.stdout.splitlines()[:3] == [
         "3 removed documents in favour of 2 others; 3 pairs judged of 3 drawn",
-        f"no copies (Jaccard of 3-token shingles under 0.8): {share}",
-        f"no near-duplicates by our verdict: {share}",
+        f"no copies (Jaccard similarity under 0.8): {share}",
+        f"no near-duplicates by the verdict of dedup scan: {share}",
     ]
     assert "\n4\n  not like 3 (Jaccard 0.00)\n  [-w" in result.stdout
 

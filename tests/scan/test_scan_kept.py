@@ -258,6 +258,6 @@ def test_a_scan_without_its_extra_is_one_line_and_leaves_nothing(tmp_path, name,
     code = f"import sys; sys.modules[{module!r}] = None; from dedup.cli import main; main()"
     done = completed(code, ["scan", name, "--output", "v.jsonl"], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    advice = f"run: pip install 'crawl-dedup[{extra}]'\n"
+    advice = f"run: pip install '.[{extra}]' in the checkout of crawl-dedup\n"
     assert done.stderr == f"dedup: {module} is not installed; {advice}"
     assert [p.name for p in tmp_path.iterdir()] == [name]

@@ -144,8 +144,8 @@ class EmbeddedMemory:
             logger.info("[dedup] %r forgot %s", namespace, count(pruned, "old document"))
         if memory != "crawl" and config.unchanged == "keep" and len(detector):
             logger.info(
-                "[dedup] %r remembers %s of earlier crawls: pages like them may be missing from today's output, and what is "
-                'unchanged is in it; DEDUP_UNCHANGED = "drop" leaves that out, too',
+                "[dedup] %r remembers %s of earlier crawls: near-duplicates of these may be missing from today's output, and "
+                'unchanged pages are in it; DEDUP_UNCHANGED = "drop" leaves them out, too',
                 namespace,
                 count(len(detector), "page"),
             )

@@ -209,8 +209,8 @@ class Operations:
             raise UsageError(f"{key!r} was released: reserve it again to insert it")
         raise Refused(
             "NOTOKEN",
-            "this reservation is not held here: reserve the page again with EXEMPT expired, "
-            "and insert that token",
+            "this service does not hold the reservation: reserve the page again with EXEMPT expired, "
+            "and insert with the new token",
         )
 
     def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, LateFields]]) -> None:
@@ -221,7 +221,7 @@ class Operations:
         """
         detector = self._existing(namespace)
         if detector is None or not self._insert_held(detector, pages):
-            raise Refused("NOTOKEN", "one of these reservations is not held here")
+            raise Refused("NOTOKEN", "this service does not hold one of these reservations")
         self.counts["insert"] += len(pages)
 
     def _insert_held(
