@@ -20,7 +20,7 @@ import msgspec
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet, copy_warc
-from dedup.scan.inputs import kind_of, list_units, local_path
+from dedup.scan.inputs import kind_of, list_units
 from dedup.scan.values import STDIN, BrokenRecord, Kind, ScanJob, ScanProgress, Summary, Unit, shown
 
 _MAGIC = re.compile(r"[*?[]")
@@ -33,7 +33,7 @@ def check_kept(job: ScanJob, *, begins: bool) -> None:
     if STDIN in job.inputs or job.kept == "-":
         raise UsageError("--kept reads the input twice and writes files: give files, not -")
     if _is_one_file(job):
-        given = local_path(job.inputs[0])
+        given = job.inputs[0]
         here, there = job.format or kind_of(given), kind_of(job.kept)
         if target.is_dir() or (there is not None and there != here):
             raise UsageError(
@@ -151,7 +151,7 @@ def _unreadable(source: str) -> str | None:
 
 
 def _is_one_file(job: ScanJob) -> bool:
-    given = local_path(job.inputs[0])
+    given = job.inputs[0]
     return (
         len(job.inputs) == 1 and os.path.lexists(given) and not os.path.isdir(given)  # noqa: PTH112
     )
@@ -164,7 +164,7 @@ def _is_empty(path: Path) -> bool:
 def _root(job: ScanJob) -> str:
     """Return the folder that all inputs lie in: below the target, files have their path from there."""
     try:
-        bases = [_base(local_path(given)) for given in job.inputs]
+        bases = [_base(given) for given in job.inputs]
         return os.path.commonpath([os.path.abspath(base) for base in bases])  # noqa: PTH100
     except ValueError as error:  # Windows: of two drives
         raise UsageError(f"--kept: the inputs have no common folder ({error})") from error
