@@ -314,7 +314,7 @@ class Endpoint:
 
     connection  None while there is none
     tried       set once the first attempt to connect is over
-    on_trial    whether it answered lately that it cannot do its work: one caller tries it, after ever longer pauses
+    refusals    the pauses after answers that it cannot do its work; an answer that it could ends them
     trouble     what is wrong, or was last
     """
 
@@ -327,56 +327,32 @@ class Endpoint:
         """Begin to connect."""
         self.address = address
         self.connection: ServiceConnection | None = None
-        self.on_trial = False
+        self.refusals = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self.tried = asyncio.Event()
         self.trouble = f"no connection within {timeout_seconds:g} s, it is still tried"
         self._timeout = timeout_seconds
         self._meter = meter
-        self._refusals = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        self._pause, self._next_trial = 0.0, 0.0  # seconds of the loop's clock
+        self._pause_until = 0.0  # of the loop's clock
         self._loop = asyncio.get_running_loop()
         self._once = SayOnce()
         self._task = self._loop.create_task(self._keep())
 
     @property
     def stands(self) -> bool:
-        """Whether the service may be asked by any caller."""
-        return self.connection is not None and not self.on_trial
-
-    def may_be_asked(self) -> bool:
-        """Whether the service may be asked; one on trial, by one caller at a time."""
-        if self.stands or self.connection is None:
-            return self.stands
-        now = self._loop.time()
-        if now < self._next_trial:
-            return False
-        self._next_trial = now + self._pause  # for others, if the outcome of this trial never comes
-        return True
+        """Whether the service may be asked."""
+        return self.connection is not None and self._loop.time() >= self._pause_until
 
     def send(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its reply. Never waits. Raises ServiceUnavailable."""
         if self.connection is None:
             raise ServiceUnavailable(self.trouble)
-        future = self.connection.send(data)
-        if self.on_trial:
-            future.add_done_callback(self._trial_ended)
-        return future
-
-    def _trial_ended(self, future: asyncio.Future[Any]) -> None:
-        if not future.cancelled() and future.exception() is None:
-            self.answered()
-
-    def answered(self) -> None:
-        """Note that the service did its work."""
-        self._refusals.reset()
-        self.on_trial = False
+        return self.connection.send(data)
 
     def refused(self, trouble: str) -> None:
-        """Note that the service answers, but cannot do its work."""
+        """Note that the service answers, but cannot do its work: it is not asked for a while."""
         self.trouble = trouble
-        self._pause = self._refusals.next()
-        self._next_trial = self._loop.time() + self._pause
-        self.on_trial = True
+        if self.stands:  # else others that were asked before the pause were refused as well
+            self._pause_until = self._loop.time() + self.refusals.next()
 
     async def first_try(self) -> None:
         """Wait, no longer than the timeout, until the first attempt to connect is over."""
@@ -532,6 +508,7 @@ class Services:
                 try:
                     request.reply = await future
                     request.service = number
+                    self._endpoints[number].refusals.reset()
                 except (ReplyError, ServiceUnavailable) as error:
                     if not self._replied(request, number, error):
                         failed |= {number}
@@ -571,7 +548,7 @@ class Services:
             if number in failed or number in request.avoided or request.only not in {None, number}:
                 continue
             try:
-                if endpoint.may_be_asked():
+                if endpoint.stands:
                     sent.append((request, number, endpoint.send(request.data)))
                     break
             except ServiceUnavailable:
@@ -590,7 +567,7 @@ class Services:
             endpoint.refused(str(stands_for))
             return False
         request.reply, request.service = stands_for, number
-        endpoint.answered()
+        endpoint.refusals.reset()
         return True
 
 
