@@ -10,7 +10,7 @@ compared, so that a page needs no other shard than its domain's, and no verdict 
 
 Invariants: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
 is dropped only by a service's answer; a service that may hold an unneeded reservation is told to
-release it as soon as it can be reached. BlockingDetector is the asynchronous one on a loop in a thread of its own: a
+release it, if it is there: else that expires. BlockingDetector is the asynchronous one on a loop in a thread of its own: a
 KeyboardInterrupt cancels a call. A forked process does not use the connections of its parent: it opens its own with its
 first call.
 """
@@ -228,7 +228,7 @@ class RemoteDetector(AsyncDetector):
     ) -> None:
         """Let services release a page soon."""
         for number in holders:
-            services.send_later(number, self._commands.release(key, token))
+            services.send_only(number, self._commands.release(key, token))
 
     async def forget(self, key: str) -> bool:
         """Remove a document; only its key is known, not its domain, so every shard is asked."""

@@ -75,7 +75,7 @@ class RespSession:
         return self.trusted and self.queued is None
 
     def can_batch(self, command: list[bytes]) -> bool:
-        """Whether a command can be carried out together with others: with the same options, INSERTs, or PAGES."""
+        """Whether a command can be carried out together with others: with the same options, or INSERTs."""
         known = COMMANDS.get(command[0])
         if known is None or not known.together or len(command) < known.least:
             return False

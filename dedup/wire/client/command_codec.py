@@ -233,7 +233,7 @@ def error_of(message: str) -> DedupError:
             f"the table service says: {text}; it may be an older release than this client: upgrade "
             "services before clients"
         )
-    if code in {"ERR", "DISTANCE", "NOPERM"}:
+    if code in {"ERR", "DISTANCE", "NOPERM"} or "is too long" in text:
         return UsageError(f"the table service says: {text}")
     if code in {"NOAUTH", "WRONGPASS"}:
         return ServiceUnavailable(

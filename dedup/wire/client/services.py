@@ -3,13 +3,11 @@
     redis://[:token@]host[:port], rediss:// for TLS, unix:///path: spelled as redis-py spells them
     connect -> HELLO 2 AUTH (what it is) -> connected, until it breaks
     send -> (written together, once a turn of the loop) -> replies, in the order of the commands
-    send_later -> (written with what is sent next, or soon by itself)
     execute -> the first service that is there -> replies; for one that fails the next, within the timeout again
 
 Invariants: a caller waits at most timeout_seconds, and gets the reply, ReplyError, or ServiceUnavailable. A connection
 without any reply for timeout_seconds is aborted, with all that was asked on it. It is made again by a task of its own,
-less and less often, but at least every LONGEST_PAUSE_SECONDS. Commands of send_later() that may not have come through
-are sent again then: the last UNDELIVERED_LIMIT of them. A service that is known to be away is not waited for. The
+less and less often, but at least every LONGEST_PAUSE_SECONDS. A service that is known to be away is not waited for. The
 token is in an address and in no text made of it. There is no coroutine and no timer for each command: redis.asyncio
 takes 15 times the CPU time with 16 commands under way.
 """
@@ -158,7 +156,6 @@ def _shown(url: str) -> str:
 
 CLOSED = "it closed the connection"
 GOODBYE_SECONDS = 0.5  # for a connection that is closed
-LATER_SECONDS = 0.02  # for other commands: one alone costs the service twice as much
 WAITING_LIMIT = 10_000  # commands without a reply; beyond it a command is refused
 
 
@@ -183,43 +180,27 @@ class ServiceConnection(asyncio.Protocol):
         self._answers = Answers(ReplyError)
         self._out: list[bytes] = []
         self._due = False  # whether that is written in this turn of the loop
-        self._later: asyncio.TimerHandle | None = None  # when it is written otherwise
-        # Each command without a reply: its caller's future, or the command itself if it has none.
-        self._waiting: deque[asyncio.Future[Any] | bytes] = deque()
+        self._waiting: deque[asyncio.Future[Any]] = deque()  # for their replies
         self._deadlines: deque[float] = deque()  # of those written, in their order
         self._expired = 0  # of the first ones: their callers have given up
         self._timer: asyncio.TimerHandle | None = None
         self._heard = 0.0
         self.lost: asyncio.Future[str] = self._loop.create_future()
         self._gone = asyncio.Event()  # nothing of it is in the loop any more
-        self.undelivered: list[bytes] = []  # of send_later(), once the connection ended
 
     def send(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its reply. Never waits. Raises ServiceUnavailable."""
-        self._queue(data)
+        if self.lost.done() or self._transport is None:
+            raise ServiceUnavailable("the connection is closed")
+        if len(self._waiting) >= WAITING_LIMIT:
+            raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
+        self._out.append(data)
         if not self._due:
             self._due = True
             self._loop.call_soon(self._flush)
         future: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(future)
         return future
-
-    def send_later(self, data: bytes) -> None:
-        """Send a command whose reply does not matter, within LATER_SECONDS.
-
-        Raises ServiceUnavailable.
-        """
-        self._queue(data)
-        if self._later is None:
-            self._later = self._loop.call_later(LATER_SECONDS, self._flush)
-        self._waiting.append(data)
-
-    def _queue(self, data: bytes) -> None:
-        if self.lost.done() or self._transport is None:
-            raise ServiceUnavailable("the connection is closed")
-        if len(self._waiting) >= WAITING_LIMIT:
-            raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
-        self._out.append(data)
 
     def close(self) -> None:
         """Close the connection; what is queued is sent, replies are not waited for."""
@@ -264,7 +245,7 @@ class ServiceConnection(asyncio.Protocol):
         self._deadlines.popleft()
         if self._expired:
             self._expired -= 1
-        if isinstance(caller, bytes) or caller.done():  # expired, or cancelled
+        if caller.done():  # expired, or cancelled
             return
         if isinstance(reply, ReplyError):
             caller.set_exception(reply)
@@ -273,9 +254,6 @@ class ServiceConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._due = False
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
         if not self._out or self._transport is None:
             return
         with self._meter:
@@ -295,7 +273,7 @@ class ServiceConnection(asyncio.Protocol):
         while self._expired < len(self._deadlines) and self._deadlines[self._expired] <= now:
             caller = self._waiting[self._expired]
             self._expired += 1
-            if not isinstance(caller, bytes) and not caller.done():
+            if not caller.done():
                 caller.set_exception(self._late())
         if self._expired and now - self._heard >= self._timeout:
             self._abort(str(self._late()))
@@ -314,20 +292,17 @@ class ServiceConnection(asyncio.Protocol):
         if self.lost.done():
             return
         waiting, self._waiting = self._waiting, deque()
-        self.undelivered = [caller for caller in waiting if isinstance(caller, bytes)]
         self.lost.set_result(reason)
-        for timer in (self._timer, self._later):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._out.clear()
         self._deadlines.clear()
         self._expired = 0
         for caller in waiting:
-            if not isinstance(caller, bytes) and not caller.done():
+            if not caller.done():
                 caller.set_exception(ServiceUnavailable(reason))
 
 
-UNDELIVERED_LIMIT = 10_000
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
 # Nobody waits for a connection, and it takes some turns of a spider's loop, which may be busy.
@@ -339,7 +314,7 @@ class Endpoint:
 
     connection  None while there is none
     tried       set once the first attempt to connect is over
-    on_trial    whether it answered lately that it cannot do its work: one caller tries it, after ever longer pauses
+    refusals    the pauses after answers that it cannot do its work; an answer that it could ends them
     trouble     what is wrong, or was last
     """
 
@@ -352,67 +327,32 @@ class Endpoint:
         """Begin to connect."""
         self.address = address
         self.connection: ServiceConnection | None = None
-        self.on_trial = False
+        self.refusals = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self.tried = asyncio.Event()
         self.trouble = f"no connection within {timeout_seconds:g} s, it is still tried"
         self._timeout = timeout_seconds
         self._meter = meter
-        self._undelivered: deque[bytes] = deque(maxlen=UNDELIVERED_LIMIT)
-        self._refusals = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        self._pause, self._next_trial = 0.0, 0.0  # seconds of the loop's clock
+        self._pause_until = 0.0  # of the loop's clock
         self._loop = asyncio.get_running_loop()
         self._once = SayOnce()
         self._task = self._loop.create_task(self._keep())
 
     @property
     def stands(self) -> bool:
-        """Whether the service may be asked by any caller."""
-        return self.connection is not None and not self.on_trial
-
-    def may_be_asked(self) -> bool:
-        """Whether the service may be asked; one on trial, by one caller at a time."""
-        if self.stands or self.connection is None:
-            return self.stands
-        now = self._loop.time()
-        if now < self._next_trial:
-            return False
-        self._next_trial = now + self._pause  # for others, if the outcome of this trial never comes
-        return True
+        """Whether the service may be asked."""
+        return self.connection is not None and self._loop.time() >= self._pause_until
 
     def send(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its reply. Never waits. Raises ServiceUnavailable."""
         if self.connection is None:
             raise ServiceUnavailable(self.trouble)
-        future = self.connection.send(data)
-        if self.on_trial:
-            future.add_done_callback(self._trial_ended)
-        return future
-
-    def _trial_ended(self, future: asyncio.Future[Any]) -> None:
-        if not future.cancelled() and future.exception() is None:
-            self.answered()
-
-    def send_later(self, data: bytes) -> None:
-        """Send a command whose reply does not matter, now or once the service is back."""
-        try:
-            if self.connection is not None:
-                self.connection.send_later(data)
-                return
-        except ServiceUnavailable:
-            pass
-        self._undelivered.append(data)
-
-    def answered(self) -> None:
-        """Note that the service did its work."""
-        self._refusals.reset()
-        self.on_trial = False
+        return self.connection.send(data)
 
     def refused(self, trouble: str) -> None:
-        """Note that the service answers, but cannot do its work."""
+        """Note that the service answers, but cannot do its work: it is not asked for a while."""
         self.trouble = trouble
-        self._pause = self._refusals.next()
-        self._next_trial = self._loop.time() + self._pause
-        self.on_trial = True
+        if self.stands:  # else others that were asked before the pause were refused as well
+            self._pause_until = self._loop.time() + self.refusals.next()
 
     async def first_try(self) -> None:
         """Wait, no longer than the timeout, until the first attempt to connect is over."""
@@ -444,22 +384,15 @@ class Endpoint:
                 self.connection = connection
                 self.trouble = ""
                 self.tried.set()
-                self._send_undelivered()
                 if self._once.ended("away"):
                     log.info("the table service %s answers again", self.address)
                 since = self._loop.time()
                 self.trouble = f"{await connection.lost}; {RUNS}"
                 self.connection = None
-                self._undelivered.extend(connection.undelivered)
                 if self._loop.time() - since > 1:
                     backoff.reset()
             self.tried.set()
             await asyncio.sleep(backoff.next())
-
-    def _send_undelivered(self) -> None:
-        waiting, self._undelivered = self._undelivered, deque(maxlen=UNDELIVERED_LIMIT)
-        for data in waiting:
-            self.send_later(data)
 
     async def _connect(self) -> ServiceConnection:
         address = self.address
@@ -575,6 +508,7 @@ class Services:
                 try:
                     request.reply = await future
                     request.service = number
+                    self._endpoints[number].refusals.reset()
                 except (ReplyError, ServiceUnavailable) as error:
                     if not self._replied(request, number, error):
                         failed |= {number}
@@ -590,9 +524,11 @@ class Services:
         if len(self.holders) > HOLDERS_LIMIT:
             self.holders.pop(next(iter(self.holders)))
 
-    def send_later(self, number: int, command: Command) -> None:
-        """Send a service a command whose reply does not matter, as soon as it can be reached."""
-        self._endpoints[number].send_later(pack(command))
+    def send_only(self, number: int, command: Command) -> None:
+        """Send a service a command whose reply does not matter, if it is there."""
+        if (connection := self._endpoints[number].connection) is not None:
+            with suppress(ServiceUnavailable):
+                connection.send(pack(command)).add_done_callback(_unread)
 
     def unavailable(self) -> ServiceUnavailable:
         """Return the error that says what is wrong with each service."""
@@ -612,7 +548,7 @@ class Services:
             if number in failed or number in request.avoided or request.only not in {None, number}:
                 continue
             try:
-                if endpoint.may_be_asked():
+                if endpoint.stands:
                     sent.append((request, number, endpoint.send(request.data)))
                     break
             except ServiceUnavailable:
@@ -631,8 +567,14 @@ class Services:
             endpoint.refused(str(stands_for))
             return False
         request.reply, request.service = stands_for, number
-        endpoint.answered()
+        endpoint.refusals.reset()
         return True
+
+
+def _unread(future: asyncio.Future[Any]) -> None:
+    """Take an error that no one waits for: else asyncio says that it was never retrieved."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _abandon(sent: Sequence[Sent]) -> None:
@@ -640,5 +582,5 @@ def _abandon(sent: Sequence[Sent]) -> None:
     for request, number, future in sent:
         if request.reply is None:
             request.unanswered |= {number}
-            if not future.cancel() and not future.cancelled():
-                future.exception()  # or asyncio says that it was never retrieved
+            future.cancel()
+            _unread(future)
