@@ -277,7 +277,7 @@ def _read(content: bytes, recipe: str) -> dict[str, bytearray]:
         end = at + 4 + (sets + 1) * SET_BYTES
         table = bytearray(body[at + 4 : end])
         if not 0 < sets <= MOST_SETS or len(table) != end - at - 4:
-            raise ValueError("a table ends before its content does")
+            raise ValueError("a table in the file is truncated")
         found[site], at = table, end
     return found
 
