@@ -121,7 +121,9 @@ def _audit(
     faults.close()
     if not_read.count:
         files = terminal.count(not_read.count, "file")
-        terminal.error(f"{files} not read, such as {not_read.example}: the name says no format")
+        terminal.error(
+            f"{files} not read, such as {not_read.example}: no format is known by that name"
+        )
     result = judge(listed, drawn, found, documents=read, threshold=options["threshold"])
     if not result.judged:
         raise DedupError(

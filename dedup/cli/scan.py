@@ -184,7 +184,7 @@ def _lines(summary: "Summary") -> list[str]:
             lines.append(f"{title}: {named}")
     if s.files_not_read:
         lines.append(
-            f"{terminal.count(s.files_not_read, 'file')} not read, such as {s.not_read_example}: the name says no format "
+            f"{terminal.count(s.files_not_read, 'file')} not read, such as {s.not_read_example}: no format is known by that name "
             "(see --format)"
         )
     if s.unread_files:

@@ -341,8 +341,8 @@ class Store:
                 count += sum(map(len, part.values()))
                 if limit is not None and count > limit:
                     raise TooMany(
-                        f"more than {limit:,} documents lie near these {len(queries):,} values, which is "
-                        "what one answer may hold: probe fewer at once"
+                        f"more than {limit:,} documents are near these {len(queries):,} values, and an "
+                        "answer holds no more: probe fewer at once"
                     )
                 kept = {
                     i: [m for m in matches if m.distance <= bound] for i, matches in part.items()

@@ -122,7 +122,7 @@ def _address(url: str) -> Address:
         host, port = parts.hostname, parts.port
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
     except ValueError as error:
-        raise UsageError(f"service URL {_shown(url)!r} is not one ({error}): {FORM}") from None
+        raise UsageError(f"service URL {_shown(url)!r} is not allowed ({error}): {FORM}") from None
     is_unix, tls = "unix" in parts.scheme, parts.scheme == "rediss"
     known = f"{parts.scheme}://" in SCHEMES and not parts.fragment
     if is_unix:
@@ -231,7 +231,7 @@ class ServiceConnection(asyncio.Protocol):
                 for reply in self._answers.of(data):
                     self._hand_out(reply)
             except IndexError:
-                self._abort("it answers more than it was asked")
+                self._abort("it sent more answers than commands")
             except (hiredis.ProtocolError, NotResp) as error:
                 self._abort(f"its answer is not RESP ({error})")
 
