@@ -22,12 +22,12 @@ _DID = {
     "dropped": "dropped before it was parsed",
     "links_skipped": "parsed, its links not followed (DEDUP_MODE)",
     "flagged": "flagged only (DEDUP_MODE = 'tag')",
-    "withheld": "parsed and checked, and what was seen of it was withheld",
+    "withheld": "checked: parsed, and its seen items or requests were withheld",
     "not_requested": "not requested: near-duplicates have a link to it, and their last requests led to nothing new",
 }
 _WOULD = {
     "drop": "; the mode 'drop' would drop it unparsed",
-    "check": "; the mode 'drop' would parse it, and withhold what was seen",
+    "check": "; the mode 'drop' would parse it, and withhold its seen items and requests",
 }
 
 
@@ -104,7 +104,8 @@ def _explain(listed: Iterator[Drop], url: str, *, as_json: bool) -> bool:
         terminal.out(f"{url} was kept, and is the original of {pages} listed as near-duplicate")
     if not found and not copies:
         terminal.error(
-            f"{url} is not listed: it was kept, exempt or not fetched, or is in another file"
+            f"{url} is not listed: it was kept or not fetched, or another file has it; DEDUP_REPORT = 'report.json' says why "
+            "each page was kept"
         )
     return bool(found or copies)
 
@@ -151,12 +152,12 @@ def _rows(rows: list[tuple[str, str]]) -> Iterator[str]:
 
 def _differences(drop: Drop) -> Iterator[str]:
     if drop.differs is None:
-        yield "not known: the original's text was not in memory any more; try dedup compare"
+        yield "not known: the crawl no longer held the text of the original; try dedup compare"
     elif not drop.differs:
         yield "nothing: the main texts are equal"
     yield from map(_marked, drop.differs or ())
     if drop.numbers_only:
-        yield "(numbers only: check whether these are two things, such as two products)"
+        yield "(numbers only: check whether these are two products)"
 
 
 def _marked(sides: Sequence[str]) -> str:
@@ -191,7 +192,7 @@ def _most_doubtful(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
         )
     if rows:
         if any(drop.numbers_only for drop in drops[:top]):
-            terminal.out("numbers: check whether these are two things, such as two products")
+            terminal.out("numbers: check whether these are two products")
         what = "flagged page" if all(drop.action == "flagged" for drop in drops) else "drop"
         terminal.out(f"{len(rows)} of {terminal.count(len(drops), what)}, the most doubtful first")
     else:

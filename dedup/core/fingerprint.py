@@ -31,7 +31,7 @@ class PageReading(NamedTuple):
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have. content_links are
     those of its main content and its pagination, to other sites, too.
     They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and others says of
-    the other tokens of the main text a hash of their order, the sum of the hashes of its blocks, and the number of
+    the other tokens of the main text, without what names the page, a hash of their order, the sum of the hashes of its blocks, and the number of
     these; blocks, if asked for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each,
     little-endian.
     """

@@ -36,7 +36,7 @@ class Drop(msgspec.Struct, frozen=True):
     reason        of the verdict, mostly empty
     callback      name of the spider's callback
     differs       the first places where the texts differ: words of the original, words of the page;
-                  null if the original's text was not in memory any more
+                  null if the crawl no longer held the original's text
     numbers_only  every difference is in words with digits
     rule          why it was dropped: "text", or "items: " and the pattern that is proven to bring nothing new; of a
                   request, its link budget

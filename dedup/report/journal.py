@@ -82,21 +82,23 @@ class Journal:
             host.near_duplicates += 1
             self._copy(judged)
             return
-        beside = "" if verdict.of is None else f" with {verdict.of}"
+        beside = "" if verdict.of is None else f" against {verdict.of}"
         template = (
             f" ({judged.of_template})" if judged.of_template and verdict.reason == "unread" else ""
         )
         self._became(verdict.key, f"{verdict.reason or verdict.status}{beside}{template}")
-        if verdict.token is not None and verdict.match is None:
+        if verdict.token is not None:
             self._keep(verdict.key, judged.body)
 
-    def withheld(self, judged: JudgedPage, items: int, requests: int) -> None:
-        """Note a page of which items or requests are withheld."""
-        beside = f"checked against {judged.verdict.of or 'what it brought before'}"
+    def checked(self, judged: JudgedPage, items: int, requests: int, gave: str) -> None:
+        """Note a checked page: how many items and requests are withheld of it, and what it gave."""
+        beside = f"checked against {judged.verdict.of or 'its items of an earlier crawl'}: {gave}"
         numbers = {"item": items, "request": requests}
         withheld = ", ".join(count(n, what) for what, n in numbers.items() if n)
-        self._became(judged.verdict.key, f"{beside}; withheld: {withheld}")
-        if self._drops is not None:
+        if judged.verdict.of is None and not withheld:
+            return  # it is kept for another reason
+        self._became(judged.verdict.key, f"{beside}; withheld: {withheld}" if withheld else beside)
+        if self._drops is not None and withheld:
             self._list(judged, self._texts_of(judged), "check", items=items, requests=requests)
 
     def not_requested(self, url: str, linked_from: str, callback: str, site: str) -> None:

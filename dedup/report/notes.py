@@ -38,8 +38,8 @@ class Notes:
         self._by_text[original] += 1
         if self._by_text[original] == SWALLOWED:
             self._warn(
-                f"{SWALLOWED} pages are copies of {original} by their text, the last is {url}; if they are none: "
-                "`dedup compare` shows what two pages have in common, dont_dedup in their meta keeps them"
+                f"{SWALLOWED} pages are copies of {original} by their text, the last is {url}; if they are no "
+                "copies, `dedup compare` shows what two pages have in common, and dont_dedup in their meta keeps them"
             )
 
     def brought_nothing(self, original: str, url: str) -> None:
@@ -47,8 +47,8 @@ class Notes:
         self._repeated = (original, self._repeated[1] + 1 if self._repeated[0] == original else 1)
         if self._repeated[1] == REPEATED:
             self._warn(
-                f"{REPEATED} near-duplicates of {original} in a row brought nothing new, the last is {url}; if it is asked "
-                "for on purpose (a monitor with a cache buster): dont_dedup in the meta of its requests lets all pass"
+                f"{REPEATED} near-duplicates of {original} in a row gave nothing new, the last is {url}; if you fetch "
+                "it repeatedly on purpose (a monitor), set dont_dedup in the meta of its requests"
             )
 
     def _warn(self, text: str) -> None:

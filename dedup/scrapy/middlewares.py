@@ -223,7 +223,7 @@ class _Output:
         self._session, self._response = session, response
         self._held: list[Any] = []  # what of it has not passed
         self._output: PassingPage | None = None  # None: everything passes
-        with guarded(session.counts, f"what {response} brings passes, and is not checked"):
+        with guarded(session.counts, f"the output of {response} passes unchecked"):
             self._output = output_of(session, response, self._held)
 
     def take(self, one: Any) -> Objects:
@@ -265,7 +265,7 @@ class _Output:
                 session.in_flight.end(_token(self._response), accepted=complete)
 
     def _failed(self, error: BaseException) -> list[Any]:
-        count_fault(self._session.counts, error, f"all that {self._response} brings passes")
+        count_fault(self._session.counts, error, f"all output of {self._response} passes")
         return self.held()
 
 

@@ -64,11 +64,11 @@ class Report:
             rule = "" if page is None else "text" if page.by_text else f"items: {page.pattern}"
             self.journal.judged(judged._replace(rule=rule, of_template=template))
 
-    def withheld(self, page: Page, response: Response, items: int, requests: int) -> None:
-        """Note a checked page of which items or requests are withheld."""
-        if self.journal is not None and (items or requests):
+    def checked(self, page: Page, response: Response, items: int, requests: int, gave: str) -> None:
+        """Note a checked page: how many items and requests are withheld of it, and what it gave."""
+        if self.journal is not None:
             judged = _judged(page.verdict, response, page.space.recipe, page.callback)
-            self.journal.withheld(judged, items, requests)
+            self.journal.checked(judged, items, requests, gave)
 
     def not_requested(self, budget: Budget, request: Request) -> None:
         """List a request that waits for a link budget, and is not made."""

@@ -15,6 +15,7 @@ from scrapy.utils.project import inside_project, project_data_dir
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
+from dedup.model.names import install
 from dedup.model.page import EXEMPTIONS
 from dedup.model.policy import (
     PAPER_DISTANCE,
@@ -208,7 +209,7 @@ def _service(settings: BaseSettings, scope: str) -> tuple[str | tuple[str, ...],
 
             shards_of(urls, scope)
         except ModuleNotFoundError as error:
-            hint = "DEDUP_SERVICE needs more: pip install 'crawl-dedup[client]'"
+            hint = f"DEDUP_SERVICE needs more: {install('client')}"
             raise NotConfigured(f"{hint} ({error})") from error
         except UsageError as error:
             raise UsageError(f"setting DEDUP_SERVICE: {error}") from None

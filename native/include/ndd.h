@@ -149,8 +149,8 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
 /* The tokens with a digit in the last page's main content, by their hashes and in their order. Each run of them is
  * a word, the tokens of the run, and a 0. The word is the one behind the run in its block, else the token before it
  * (1: none). No token's hash is 0 here. The memory is the reader's and holds until its next page.
- * others is about all other tokens of the main content: a hash of their order, the sum of the hashes of their blocks,
- * and the number of these blocks. */
+ * others is about all other tokens of the main content, without what names the page (its first headings; the title's
+ * words in short blocks that have some of them): a hash of their order, the sum of the hashes of their blocks, and the number of these blocks. */
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[3]);
 
 /* The blocks of the last page (docs/reference/fingerprint-spec.md, "List of blocks"): the hash of each in the lower

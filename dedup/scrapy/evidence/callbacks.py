@@ -8,6 +8,10 @@ A callback stores pages if its items hold nothing but the page: {url, title, htm
 in title, heading, words and numbers are copies. Of an item with other fields the text alone decides nothing: they count,
 and the pictures, data and attributes of the page, too. A copy may add the same blocks as FEW others of its pattern, with
 numbers of their own (a banner, a date, a counter), or lack the same: it never replaces anything.
+
+Where no item has the title, title and heading may differ, too: if one page says, in its headings, all that the other
+calls itself (a month with one article); or, as on FEW others of the pattern, if only these differ and the main content
+leads to the same pages (a list under two tags).
 """
 
 from collections import Counter
@@ -16,14 +20,15 @@ from collections.abc import Iterator
 import msgspec
 
 from dedup.core.fingerprint import PageReading
-from dedup.model.differences import undirected
+from dedup.model.differences import WORDS, undirected
 from dedup.model.page import PART
 from dedup.scrapy.evidence.enough import FEW, MANY
-from dedup.scrapy.evidence.items import FieldKinds, ItemsDigest, more_numbers, text_of
+from dedup.scrapy.evidence.items import FieldKinds, PageText, more_numbers
 from dedup.scrapy.evidence.patterns import Pattern
 
 EXAMINED = 100  # requests of a callback that are looked at, if the pages have links to all of them
 CALLBACKS = 1000
+NAMES = frozenset("ht")  # heading and title: what a page calls itself
 TEXT = frozenset("hntw?")  # heading, numbers, title, words: signals of what a page is
 BESIDE = "b"  # text beside the main text: what a text that holds the page may be taken from, too
 IN_MARKUP = "jsd"  # inline data, pictures, data attributes: what a field of markup holds, too
@@ -37,6 +42,7 @@ class _Callback(msgspec.Struct):
     data: dict[str, bytes] = {}  # of the first item
     stores_pages: bool = True
     is_text: bool = False
+    has_title: bool = False
     requests: int = 0
     asks_beyond: bool = False
     noisy: set[int] = set()
@@ -73,6 +79,7 @@ class CallbackEvidence:
         if heading is not None:
             known.heading = heading if known.heading in {None, heading} else b""
         known.is_text = known.is_text or any(each.is_text for each in items)
+        known.has_title = known.has_title or any(each.has_title for each in items)
         if not known.stores_pages or not items:
             return
         if not known.pages:
@@ -139,24 +146,27 @@ class CallbackEvidence:
     # ------------------------------------------------------------------------- copies
 
     def are_copies(
-        self, pattern: Pattern, reading: PageReading, original: ItemsDigest | None
+        self, pattern: Pattern, reading: PageReading, mine: PageText | None, theirs: PageText | None
     ) -> bool:
         """Whether a page is a copy of its original, by what was read of them."""
-        differ = self._differ(pattern, reading)
+        differ = self._differ(pattern, reading, mine, theirs)
         if not differ:
             return True
-        added = self._template(pattern, differ, reading, original)
+        added = self._template(pattern, differ, mine, theirs)
         return added is not None and self._added[added] >= FEW
 
     def note_other(
-        self, pattern: Pattern, reading: PageReading, original: ItemsDigest | None
+        self, pattern: Pattern, reading: PageReading, mine: PageText | None, theirs: PageText | None
     ) -> None:
         """Note a page that is kept beside its original: what it adds may be what all of its pattern do."""
-        added = self._template(pattern, self._differ(pattern, reading), reading, original)
+        differ = self._differ(pattern, reading, mine, theirs)
+        added = self._template(pattern, differ, mine, theirs)
         if added is not None and len(self._added) < TEMPLATES:
             self._added[added] += 1
 
-    def _differ(self, pattern: Pattern, reading: PageReading) -> set[str]:
+    def _differ(
+        self, pattern: Pattern, reading: PageReading, mine: PageText | None, theirs: PageText | None
+    ) -> set[str]:
         """Return the signals that count, of those that differ."""
         counts, known = {*TEXT}, self._of(pattern.callback)
         if self._exact:
@@ -165,16 +175,22 @@ class CallbackEvidence:
             counts |= {*BESIDE}
         elif known.data or not known.stores_pages:  # without any, a print copy lacks nothing
             counts |= {e for e in IN_MARKUP if any(reading.fingerprint.parts[PART[e]])}
-        return counts.intersection(pattern.signals)
+        differ = counts.intersection(pattern.signals)
+        if not differ & NAMES or mine is None or theirs is None:
+            return differ
+        if self._exact or known.has_title or known.data:
+            return differ
+        if WORDS not in differ and mine.names.add_or_lack(theirs.names):
+            return differ - NAMES
+        return (differ - NAMES) | {WORDS} if mine.lists_the_same(theirs) else differ
 
     def _template(
-        self, pattern: Pattern, differ: set[str], reading: PageReading, original: ItemsDigest | None
+        self, pattern: Pattern, differ: set[str], mine: PageText | None, theirs: PageText | None
     ) -> tuple[str, str, int] | None:
         """Return what one of the two pages adds, the same for all of a pattern that do; None if it is not that alone."""
-        theirs = None if original is None else original.page
-        if theirs is None or self._exact or not differ <= {"w", "n", *BESIDE}:
+        if mine is None or theirs is None or self._exact or not differ <= {"w", "n", *BESIDE}:
             return None
-        mine, noisy = text_of(reading), self.noisy_places(pattern.callback)
+        noisy = self.noisy_places(pattern.callback)
         one, other, words = mine.placed, theirs.placed, mine.words - theirs.words
         is_replaced = more_numbers(one, other, noisy) and more_numbers(other, one, noisy)
         if is_replaced or (words and mine.blocks == theirs.blocks):

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
 from hashlib import blake2b
-from html import escape, unescape
+from html import escape
 from numbers import Number
 from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
@@ -33,11 +33,12 @@ from urllib.parse import quote
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import PageReading, number_runs
+from dedup.core.fingerprint import PageReading, hash_of_links, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
+from dedup.scrapy.evidence.names import Names, title_of
 
-VERSION = 14
+VERSION = 15
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -54,7 +55,6 @@ CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the craw
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _NUMBER = re.compile(r"[0-9]{1,50}")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
 _PAGE_PARTS = "jsdhnb"  # of a page that a field of markup holds, beside its words
 _COLLECTIONS = (list, tuple, set, frozenset)
@@ -76,17 +76,26 @@ class PageText(NamedTuple):
     """What was read of a page that its items hold.
 
     numbers  in its main text, at most NUMBERS: 16 bits of the place of each, and below 16 of its hash
-    words    sum of the hashes of its blocks without them, and blocks: how many there are
+    words    sum of the hashes of its blocks without them and what names the page; blocks: how many there are
+    names    its title and headings, if no field has them
+    leads    a hash of where its main content leads; 0: nowhere
     """
 
     numbers: bytes
     words: int
     blocks: int
+    names: Names = Names()
+    leads: int = 0
 
     @property
     def placed(self) -> tuple[int, ...]:
         """The numbers, each with its place."""
         return unpack(f">{len(self.numbers) // 4}I", self.numbers)
+
+    def lists_the_same(self, other: "PageText") -> bool:
+        """Whether two pages have the same text and lead to the same pages: a list under two names."""
+        is_same = self.words == other.words and self.blocks == other.blocks
+        return is_same and self.leads == other.leads != 0
 
 
 class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
@@ -116,10 +125,16 @@ class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
         return frozenset(unpack(f">{len(self.hashes) // 8}Q", self.hashes))
 
 
-def text_of(reading: PageReading) -> PageText:
-    """Return what two such pages are compared by."""
+def text_of(reading: PageReading, html: str = "") -> PageText:
+    """Return what two such pages are compared by; html: where their names may differ, the page."""
     found = sorted(placed(reading))[:NUMBERS]
-    return PageText(pack(f">{len(found)}I", *found), *reading.others[1:])
+    leads = hash_of_links(reading.content_links) if reading.content_links else 0
+    return PageText(
+        pack(f">{len(found)}I", *found),
+        *reading.others[1:],
+        Names.of(html) if html else Names(),
+        leads,
+    )
 
 
 def placed(reading: PageReading) -> list[int]:
@@ -181,6 +196,9 @@ def differing(mine: ItemsDigest, theirs: ItemsDigest) -> frozenset[int]:
 def encode(digest: ItemsDigest) -> bytes:
     """Return a digest as bytes, nothing for one that is too long; decode() reads them."""
     content = msgspec.msgpack.encode(digest)
+    if len(content) > DIGEST_BYTES and digest.page is not None:
+        page = digest.page._replace(names=Names())
+        content = msgspec.msgpack.encode(msgspec.structs.replace(digest, page=page))
     return content if len(content) <= DIGEST_BYTES else b""
 
 
@@ -227,11 +245,13 @@ class FieldKinds(NamedTuple):
     holds_page  whether a field holds the page
     is_text     whether such a field is a text, not markup: it may stand anywhere in the page
     data        the fields that have more than an address, a time or a truth value, and are no title, with their values
+    has_title   whether a field is the title
     """
 
     holds_page: bool
     is_text: bool
     data: dict[str, bytes]
+    has_title: bool = False
 
 
 class ItemHashes(NamedTuple):
@@ -286,7 +306,7 @@ class ItemReader:
 
     def _add(self, item: object) -> ItemHashes:
         rules, page = self._rules, self._page
-        self._inside = self._is_own = holds_page = is_text = has_data = False
+        self._inside = self._is_own = holds_page = is_text = has_data = has_title = False
         known: list[tuple[str, str]] = []
         data: dict[str, bytes] = {}
         for field, value in pairs_of(item):
@@ -301,10 +321,12 @@ class ItemReader:
                 holds_page, is_text = True, is_text or not found.startswith(_PAGE)
             elif found not in _NO_DATA:
                 has_data = has_data or not isinstance(value, bool)
-                if not (isinstance(value, str) and self._is_title(found)):
+                if isinstance(value, str) and self._is_title(found):
+                    has_title = True
+                else:
                     data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
         self._has_data = self._has_data or has_data or holds_page
-        self.kinds.append(FieldKinds(holds_page, is_text, data))
+        self.kinds.append(FieldKinds(holds_page, is_text, data, has_title))
         kind, heading = type(item).__qualname__, ""
         more: tuple[object, ...] = ()
         if self._is_own:
@@ -356,8 +378,7 @@ class ItemReader:
     def _is_title(self, text: str) -> bool:
         """Whether a text is what the title of the page begins with, or at least half of it."""
         if self._title is None:
-            found = _TITLE.search(self._page.text())
-            self._title = "" if found is None else " ".join(unescape(found[1]).split())
+            self._title = title_of(self._page.text())
         is_most = len(text) >= MOST * len(self._title)
         return bool(text) and (self._title.startswith(text) or (is_most and text in self._title))
 
@@ -452,7 +473,10 @@ class ItemReader:
         found = sorted({each for item in self.items for each in (item.loose, item.by_heading)})
         if number > ITEMS:
             found = [sum(found) & _MASK]
-        single = number == 1
+        single, held = number == 1, None
+        if any(each.holds_page for each in self.kinds):
+            is_named = any(each.has_title or each.data for each in self.kinds)
+            held = text_of(self._page.reading(), "" if is_named else self._page.text())
         fields = [each for pair in sorted(self._fields.items()) for each in pair] if single else []
         return ItemsDigest(
             number,
@@ -460,7 +484,7 @@ class ItemReader:
             pack(f">{len(found)}Q", *found),
             pack(">" + "IQ" * (len(fields) // 2), *fields),
             self.items[0].beside if single else 0,
-            text_of(self._page.reading()) if any(e.holds_page for e in self.kinds) else None,
+            held,
             given,
         )
 

@@ -21,7 +21,6 @@ import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, FolderLock, replace_file
 from dedup.detector import AsyncEmbeddedDetector, EmbeddedDetector, open_embedded
-from dedup.detector.detector import is_open
 from dedup.model.errors import RecipeMismatch
 from dedup.model.names import count
 from dedup.model.page import Verdict
@@ -29,6 +28,7 @@ from dedup.scrapy.guard import Counts, guarded, logger
 from dedup.scrapy.memory.state import Job, is_crawl, is_paused
 from dedup.scrapy.settings import Config
 from dedup.store import FOR_ONE_CRAWL, empty
+from dedup.store.shared import is_open
 
 SCRATCH = ".scratch"  # below DEDUP_PATH: stores of crawls beside a paused job; no namespace begins with a dot
 
@@ -144,8 +144,8 @@ class EmbeddedMemory:
             logger.info("[dedup] %r forgot %s", namespace, count(pruned, "old document"))
         if memory != "crawl" and config.unchanged == "keep" and len(detector):
             logger.info(
-                "[dedup] %r remembers %s of earlier crawls: pages like them may be missing from today's output, and what is "
-                'unchanged is in it; DEDUP_UNCHANGED = "drop" leaves that out, too',
+                "[dedup] %r remembers %s of earlier crawls: near-duplicates of these may be missing from today's output, and "
+                'unchanged pages are in it; DEDUP_UNCHANGED = "drop" leaves them out, too',
                 namespace,
                 count(len(detector), "page"),
             )

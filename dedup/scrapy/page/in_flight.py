@@ -20,7 +20,7 @@ from scrapy import Request
 
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import Neighbour, Verdict
-from dedup.scrapy.evidence.items import ItemsDigest
+from dedup.scrapy.evidence.items import ItemsDigest, PageText
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.guard import Counts, run_guarded
@@ -47,6 +47,7 @@ class Page(msgspec.Struct, eq=False):
     pattern  of a page that is checked
     by_text  whether the text alone decides that it brings nothing new
     given    the hash of what its callback is given beside the response; 0: nothing
+    text     of a page that is checked, if its match's items hold the page
     digest   the match's items; None if they count for nothing: it is of another crawl, and has other numbers
     items    how many are still in the pipelines
     first    the hashes of those that no page brought before
@@ -64,6 +65,7 @@ class Page(msgspec.Struct, eq=False):
     by_text: bool = False
     digest: ItemsDigest | None = None
     given: int = 0
+    text: PageText | None = None
     items: int = 0
     first: list[bytes] = []
     brought: bytes = b""

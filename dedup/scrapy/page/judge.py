@@ -22,7 +22,7 @@ from dedup.model.differences import GIVEN, NUMBERS, difference, signals
 from dedup.model.forms import to_plain
 from dedup.model.names import registrable_domain
 from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
-from dedup.scrapy.evidence.items import decode
+from dedup.scrapy.evidence.items import decode, text_of
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.memory import Space
@@ -152,8 +152,8 @@ class Judge:
             if verdict.token is not None:
                 page = Page(space, verdict, fetched.callback, fetched.reading)
                 page.given = session.given(fetched.request, fetched.response, fetched.reading)
-                if verdict.status == "refetch" and session.config.unchanged == "drop":
-                    await self._refetched(page)
+                if verdict.status == "refetch":
+                    await self._refetched(page, request)
         else:
             near = self._near_duplicate(fetched, verdict, verdict.match)
             if self._may_drop(near, request) and space.seen.drop(verdict.document.key):
@@ -197,6 +197,9 @@ class Judge:
             found += GIVEN
         # what a page of another crawl brought counts for nothing if the two have other numbers
         counts = theirs.paid and (NUMBERS not in found or self._session.is_own(match))
+        text = None
+        if digest is not None and digest.page is not None:
+            text = text_of(fetched.reading, getattr(fetched.response, "text", ""))
         pattern = Pattern(fetched.callback, mine.domain, found, difference(theirs.key, mine.key))
         page = Page(
             fetched.space,
@@ -208,6 +211,7 @@ class Judge:
             pattern=pattern,
             digest=digest if counts else None,
             given=given,
+            text=text,
         )
         page.by_text = self._session.decides_by_text(page)
         return page
@@ -237,11 +241,21 @@ class Judge:
             if page.space.patterns.drop(page.pattern, comes_back):
                 self._counts.add("items/forgotten")
 
-    async def _refetched(self, page: Page) -> None:
-        """Compare a page with what it brought when it was last fetched (DEDUP_UNCHANGED)."""
-        verdict = page.verdict
+    async def _refetched(self, page: Page, request: Request) -> None:
+        """Compare a page with what it brought when it was last fetched: by an earlier crawl (DEDUP_UNCHANGED), or by this one.
+
+        A start request is not noted by Scrapy's filter, so that the first link to its page has that fetched again. What is
+        asked for with dont_filter, or under a key, is meant.
+        """
+        verdict, config = page.verdict, self._session.config
+        is_meant = request.dont_filter or "dedup_key" in request.meta or not self._session.filters
+        if config.unchanged != "drop" and is_meant:
+            return
         near = await page.space.detector.probe(verdict.page, domain=verdict.domain)
-        page.match = next((n for n in near if n.key == verdict.key and n.paid), None)
+        mine = (n for n in near if n.key == verdict.key and n.paid)
+        page.match = next(
+            (n for n in mine if config.unchanged == "drop" or self._session.is_own(n)), None
+        )
         if page.match is not None:
             page.handling = "refetch"
             page.by_text = self._session.config.proof == "text" and verdict.reason == "unchanged"

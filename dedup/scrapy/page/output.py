@@ -223,6 +223,7 @@ class CheckedPage(PassingPage):
             page.handling = page.handling if self._asked else "accept"
             if self._items:
                 self._session.news(self._paid_by)
+            self._count(0, 0, "nothing to compare")
             self._note_list()
             return self._released(self._made)
         made = [*self._made]
@@ -255,8 +256,16 @@ class CheckedPage(PassingPage):
         items, sent = iter(is_new), {*map(id, requests.passing)}
         passing = [e for e in made if (id(e) in sent if isinstance(e, Request) else next(items))]
         withheld = len(made) - len(is_new) - len(requests.passing) - requests.repeated
-        self._count(len(is_new) - sum(is_new), withheld)
+        gave = self._gave(digest, new=any(is_new), links=bool(requests.passing))
+        self._count(len(is_new) - sum(is_new), withheld, gave)
         return self._released(passing)
+
+    def _gave(self, digest: ItemsDigest, *, new: bool, links: bool) -> str:
+        """Return why the page was kept, in words: which fields differ from its match's."""
+        names = self._session.names.of(self._differing(digest)) if new else ()
+        if names:
+            return f"{', '.join(f'`{name}`' for name in names)} differs"
+        return "new items" if new else "only new links" if links else "nothing new"
 
     # ------------------------------------------------------------------ which items are new
 
@@ -290,7 +299,7 @@ class CheckedPage(PassingPage):
             return True
         if page.pattern is None or not digest.beside or digest.beside != match.beside:
             return False
-        return session.callbacks.are_copies(page.pattern, page.reading, match)
+        return session.callbacks.are_copies(page.pattern, page.reading, page.text, match.page)
 
     def _explained(self, digest: ItemsDigest) -> set[int]:
         """Return the rows of a list that others had whose numbers are the same, but for those that stand in other rows.
@@ -346,7 +355,8 @@ class CheckedPage(PassingPage):
         if page.pattern is not None:
             session.counts.add("items/other")
             session.disprove(page, self._differing(digest))
-            session.callbacks.note_other(page.pattern, page.reading, page.digest)
+            theirs = None if page.digest is None else page.digest.page
+            session.callbacks.note_other(page.pattern, page.reading, page.text, theirs)
 
     def _note_same(self, digest: ItemsDigest, requests: NewRequests) -> None:
         """Note a page that brought no new item.
@@ -386,7 +396,7 @@ class CheckedPage(PassingPage):
             note_paid_by(each, ())
         return NewRequests(requests)
 
-    def _count(self, items: int, requests: int) -> None:
+    def _count(self, items: int, requests: int, gave: str) -> None:
         """Count what is withheld, or, in the mode "tag", would be."""
         session, page = self._session, self.page
         items *= self._withholds or self._tags
@@ -394,7 +404,7 @@ class CheckedPage(PassingPage):
             session.counts.add("items/withheld", items)
         if requests:
             session.counts.add("requests/withheld", requests)
-        session.report.withheld(page, self._response, items, requests)
+        session.report.checked(page, self._response, items, requests, gave)
 
     def end(self, *, complete: bool) -> None:
         """Insert a page that brought something new, release one that did not."""

@@ -19,7 +19,7 @@ from scrapy.utils.url import url_is_from_any_domain
 
 from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.differences import GIVEN
-from dedup.model.names import namespace_of, registrable_domain
+from dedup.model.names import install, namespace_of, registrable_domain
 from dedup.model.page import Neighbour
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.callbacks import CALLBACKS, CallbackEvidence
@@ -91,7 +91,7 @@ class Session:
 
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
-                hint = "pip install 'crawl-dedup[client]'"
+                hint = install("client")
                 logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
                 found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
@@ -107,7 +107,8 @@ class Session:
             return True
         if GIVEN in pattern.signals or not self.callbacks.stores_pages(page.callback, only=True):
             return False
-        return self.callbacks.are_copies(pattern, page.reading, page.digest)
+        theirs = None if page.digest is None else page.digest.page
+        return self.callbacks.are_copies(pattern, page.reading, page.text, theirs)
 
     def is_own(self, match: Neighbour) -> bool:
         """Whether this crawl stored a match."""
@@ -207,8 +208,8 @@ class Session:
         dropped = page.space.patterns.new(page.pattern, (key, of, names))
         if dropped:
             logger.info(
-                "[dedup] %s: %d pages were dropped as copies, but %s brought something new beside %s (%s); they are "
-                "fetched again, and pages like them are checked from now on",
+                "[dedup] %s: %d pages were dropped as copies, but %s gave something new that %s had not (%s); they are "
+                "fetched again, and this pattern is checked from now on",
                 page.pattern,
                 len(dropped),
                 key,

@@ -85,6 +85,12 @@ void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, con
 /* ------------------------------------------------------------------------------- once it has been read */
 
 /* Joins all tokens of a block, four at a time, so that one multiplication need not wait for the other. */
+enum {
+    TITLE_MOST = 64, /* tokens of the title that are compared with others: the time stays linear */
+    NAME_MOST = 32,  /* tokens of a block that names the page */
+    NAME_SHARE = 4   /* one in so many of them is the title's, at least */
+};
+
 uint64_t parts_join(const struct ndd_reader *reader, uint64_t sum, const struct block *block) {
     const uint64_t c1 = NDD_HASH_C0, c2 = c1 * c1, c3 = c2 * c1, c4 = c2 * c2;
     const uint64_t *token = reader->tokens.at + block->first_token;
@@ -133,13 +139,40 @@ static void hand_out(struct ndd_reader *reader, uint64_t hash) {
     if (NDD_ROOM(reader, reader->numbers, 1)) reader->numbers.at[reader->numbers.n++] = hash;
 }
 
-/* Joins the tokens of a block from one to another. */
-static uint64_t join_between(const struct ndd_reader *reader, uint64_t sum, const struct block *block, uint32_t from,
-                             uint32_t to) {
-    struct block between = *block;
-    between.first_token += from;
-    between.tokens = to - from;
-    return parts_join(reader, sum, &between);
+/* How many words of the page's title are no words of its text. */
+static size_t title_words(const struct ndd_reader *reader) {
+    return reader->title_tokens.n < TITLE_MOST ? reader->title_tokens.n : TITLE_MOST;
+}
+
+/* A bit for each of these, by its lowest bits: most other words need no search. */
+static uint64_t title_bits(const struct ndd_reader *reader) {
+    uint64_t bits = 0;
+    for (size_t i = 0; i < title_words(reader); i++) bits |= UINT64_C(1) << (reader->title_tokens.at[i] & 63);
+    return bits;
+}
+
+static int is_in_title(const struct ndd_reader *reader, uint64_t bits, uint64_t token) {
+    if ((bits >> (token & 63) & 1) == 0) return 0;
+    for (size_t i = 0; i < title_words(reader); i++)
+        if (reader->title_tokens.at[i] == token) return 1;
+    return 0;
+}
+
+/* Whether a block names the page, as a heading or a line that says where one is does: enough of its words are the title's. */
+static int is_name(const struct ndd_reader *reader, uint64_t title, const struct block *block) {
+    uint32_t n = 0;
+    for (uint32_t at = 0; at < block->tokens && block->tokens <= NAME_MOST; at++)
+        n += (uint32_t)is_in_title(reader, title, reader->tokens.at[block->first_token + at]);
+    return NAME_SHARE * n >= block->tokens && n > 0;
+}
+
+/* Joins the tokens of a block from one to another; of one that names the page those that are not in the title. */
+static uint64_t join_between(const struct ndd_reader *reader, uint64_t sum, uint64_t title, const struct block *block,
+                             uint32_t from, uint32_t to) {
+    const uint64_t *tokens = reader->tokens.at + block->first_token;
+    for (uint32_t at = from; at < to; at++)
+        if (!is_in_title(reader, title, tokens[at])) sum = join(sum, tokens[at]);
+    return sum;
 }
 
 /* How many numbers a block begins with; next is its first number. */
@@ -163,6 +196,7 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
     if (reader == NULL || hashes == NULL || n == NULL || others == NULL) return NDD_BAD_ARGUMENT;
     uint64_t last = 1;   /* token of the blocks until now */
     uint64_t before = 1; /* the token before the open run */
+    const uint64_t title = title_bits(reader);
     size_t next = 0, place = 0; /* of the next number; of the open run's word */
     int is_open = 0;     /* a run has begun */
     reader->numbers.n = 0;
@@ -175,6 +209,7 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
             end_run(reader, place, before);
             is_open = 0;
         }
+        const uint64_t name = is_name(reader, title, block) ? title : 0;
         uint32_t behind = 0; /* the last number of this block */
         uint64_t words = 0;  /* of it */
         for (; are_within(reader, block, &next); next++) {
@@ -192,7 +227,7 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
                     hand_out(reader, 1);
                 }
                 hand_out(reader, tokens[at] + !tokens[at]);
-                words = join_between(reader, words, block, behind, at);
+                words = join_between(reader, words, name, block, behind, at);
                 behind = at + 1;
             }
         }
@@ -200,8 +235,8 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
             end_run(reader, place, tokens[behind]);
             is_open = 0;
         }
-        words = join_between(reader, words, block, behind, block->tokens);
-        if (words != 0) {
+        words = join_between(reader, words, name, block, behind, block->tokens);
+        if (words != 0 && !(block->context & IN_TOP)) { /* its first headings name it, too */
             others[0] = join(others[0], words);
             others[1] += hash_mix(words);
             others[2]++;

@@ -1,0 +1,72 @@
+"""What a page calls itself, by its title and first headings, and whether a page with the same text says that, too.
+
+    an accepted page -> Names.of() -> kept with its items
+    a near-duplicate with the same text -> Names.of() -> add_or_lack(the original's)
+
+A list of one article has the title of the list, and the article its own; but the list has that in a heading. As with the
+text, a copy adds or lacks, it never replaces: "Opening hours in Leeds" beside "Opening hours in York" is another page.
+"""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import NamedTuple
+
+OWN_BYTES = 200  # of title and first-level headings; of a page with more they are not known
+HEADINGS_BYTES = 200  # of the other headings; what comes after is not known to be said
+
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_HEADING = re.compile(r"<h([1-6])\b[^>]*>(.*?)</h[1-6]", re.IGNORECASE | re.DOTALL)
+_TAG, _WORD = re.compile(r"<[^>]*>"), re.compile(r"\w+")
+
+
+class Names(NamedTuple):
+    """Distinct words, in lower case. own: of title and first-level headings, "" if they are not known; headings: of the others."""
+
+    own: str = ""
+    headings: str = ""
+
+    @classmethod
+    def of(cls, html: str) -> "Names":
+        """Return the names of a page."""
+        found = [*_headings(html)]
+        own = _words(title_of(html), *(text for level, text in found if level == "1"))
+        rest = _words(*(text for level, text in found if level != "1"))
+        return cls(
+            "" if _bytes(own) > OWN_BYTES else own,
+            rest.encode("utf-8", "replace")[:HEADINGS_BYTES].decode(errors="ignore"),
+        )
+
+    def add_or_lack(self, other: "Names") -> bool:
+        """Whether one of two pages says all that the other calls itself."""
+        return _says(other, self.own) or _says(self, other.own)
+
+
+def _says(page: Names, name: str) -> bool:
+    return bool(name) and {*name.split()} <= {*page.own.split(), *page.headings.split()}
+
+
+def _words(*texts: str) -> str:
+    return " ".join(dict.fromkeys(_WORD.findall(" ".join(texts).lower())))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def title_of(html: str) -> str:
+    """Return the title of a page, "" if it has none."""
+    found = _TITLE.search(html)
+    return "" if found is None else _plain(found[1])
+
+
+def _headings(html: str) -> Iterator[tuple[str, str]]:
+    at = html.find("<h")
+    while at >= 0:
+        if found := _HEADING.match(html, at):
+            yield found[1], _plain(found[2])
+        at = html.find("<h", at + 2)
+
+
+def _plain(markup: str) -> str:
+    return " ".join(unescape(_TAG.sub(" ", markup)).split())
