@@ -1,8 +1,9 @@
 """Read partitions of a topic from given offsets, without a consumer group; or as a member of one (GroupMember, below).
 
-    async with Reader(config, topic, {0: 17, 1: 4}) as reader:
-        while ...:
-            records = await reader.batch()     at most a second, at most 10,000 records
+    reader = Reader(config, topic, {0: 17, 1: 4})
+    await reader.start()
+    while ...:
+        records = await reader.batch()     at most a second, at most 10,000 records
 
 Invariants: batch() returns the records of a partition in order and without a gap; an offset that the
 log has lost is LogLost, never a silent jump. While Kafka is away batch() returns nothing and `alive` is
@@ -14,8 +15,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from dedup.wire.kafka.login import STOP_SECONDS, KafkaConfig, LogLost, described, ended, started
@@ -67,20 +68,17 @@ class Reader:
         positions: Mapping[int, int] | None = None,
         *,
         records: int = RECORDS,
-        partitions: Collection[int] | None = None,
         changed: Callable[[], None] = lambda: None,
         last: Mapping[int, RecordMark] | None = None,
     ) -> None:
         """Partitions that are not in positions are read from the log's beginning.
 
-        partitions are those to be read; None: all of the topic. changed() is called when `alive` has
-        changed. last are the records that were read last before positions: start() verifies that the log
+        changed() is called when `alive` has changed. last are the records that were read last before positions: start() verifies that the log
         still has them.
         """
         self._config = config
         self._topic = topic
         self._records = records
-        self._numbers = sorted(range(topic.partitions) if partitions is None else partitions)
         self.positions = dict(positions or {})
         self.ends: dict[int, int] = {}
         self.last = dict(last or {})
@@ -95,21 +93,10 @@ class Reader:
         self._moved = 0.0
         self._identified = 0.0
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
-
-    async def start(self, *, within_seconds: float | None = None) -> None:
-        """Connect, with retries. Raises KafkaUnavailable after within_seconds, and LogLost."""
-        self._consumer = await started(
-            self._made,
-            f"reading {self._topic.name}",
-            within_seconds=within_seconds,
-            config=self._config,
-        )
+    async def start(self) -> None:
+        """Connect, with retries. Raises LogLost."""
+        what = f"reading {self._topic.name}"
+        self._consumer = await started(self._made, what, config=self._config)
         self._hear()
         self._moved = self._identified = time.monotonic()
         self._watch = asyncio.create_task(self._watching())
@@ -254,7 +241,7 @@ class Reader:
     def _partitions(self) -> list[Any]:
         from aiokafka import TopicPartition
 
-        return [TopicPartition(self._topic.name, n) for n in self._numbers]
+        return [TopicPartition(self._topic.name, n) for n in range(self._topic.partitions)]
 
     async def _watching(self) -> None:
         """Check an idle log: does Kafka answer, does the reader advance. By the clock: is it the same log."""
