@@ -1,9 +1,8 @@
 """Read partitions of a topic from given offsets, without a consumer group; or as a member of one (GroupMember, below).
 
-    reader = Reader(config, topic, {0: 17, 1: 4})
-    await reader.start()
-    while ...:
-        records = await reader.batch()     at most a second, at most 10,000 records
+    async with Reader(config, topic, {0: 17, 1: 4}) as reader:
+        while ...:
+            records = await reader.batch()     at most a second, at most 10,000 records
 
 Invariants: batch() returns the records of a partition in order and without a gap; an offset that the
 log has lost is LogLost, never a silent jump. While Kafka is away batch() returns nothing and `alive` is
@@ -16,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from zlib import crc32
 
 from dedup.wire.kafka.login import STOP_SECONDS, KafkaConfig, LogLost, described, ended, started
@@ -92,6 +91,13 @@ class Reader:
         self._unreadable = ""  # why a record cannot be read
         self._moved = 0.0
         self._identified = 0.0
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     async def start(self) -> None:
         """Connect, with retries. Raises LogLost."""
