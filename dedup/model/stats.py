@@ -12,7 +12,7 @@ STATS = {
     "checked": "near-duplicates that were parsed: what is new of them passes",
     "refetch": "pages whose document key was inserted before; never dropped",
     "unchanged": "refetches that are the same as in an earlier crawl (`DEDUP_UNCHANGED`)",
-    "unchanged_items": "items of refetches that an earlier crawl brought, and which were withheld",
+    "unchanged_items": "items of refetches that were brought before, and which were withheld",
     "exempt/REASON": "pages that were not judged, or kept whatever they are like: a reason of `DEDUP_EXEMPT`, "
     "`dont_dedup`, `in_flight`, `expired` or `fault`",
     "items/dropped": "copies whose pattern is proven to bring nothing new",
