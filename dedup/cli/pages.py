@@ -383,7 +383,7 @@ def _notes(result: _Result) -> Iterator[str]:
         differ = (
             f"{terminal.count(left, 'word')} not read differ" if left else "the unread rest differs"
         )
-        yield f"what was read is the same; {differ}: equal texts, not equal pages"
+        yield f"the words read are the same; {differ}: equal texts, not equal pages"
     if result.near_duplicate and result.same_site is not False and not equal:
         if is_unread(result.alone[1]):
             yield "more of B's own words were unread than read: a crawl of their site keeps B as unread"
