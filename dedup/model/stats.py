@@ -12,7 +12,7 @@ STATS = {
     "checked": "near-duplicates that were parsed; only their new items and requests passed",
     "refetch": "pages whose document key was inserted before; never dropped",
     "unchanged": "refetches that equal the page of an earlier crawl (`DEDUP_UNCHANGED`)",
-    "unchanged_items": "items of unchanged pages that were withheld, because an earlier crawl yielded them",
+    "unchanged_items": "items of pages fetched again that were withheld, because the page gave them before",
     "exempt/REASON": "pages that were not judged, or kept in any case: a reason of `DEDUP_EXEMPT`, "
     "`dont_dedup`, `in_flight`, `expired` or `fault`",
     "items/dropped": "copies that a proven pattern dropped",

@@ -61,7 +61,7 @@ def _lines(crawl: Crawl, remembered: str) -> Iterator[str]:
 
 def _again(crawl: Crawl) -> Iterator[str]:
     if unchanged := crawl.stat("unchanged_items"):
-        yield f"{count(unchanged, 'item')} of unchanged pages withheld: an earlier crawl yielded them"
+        yield f"{count(unchanged, 'item')} of pages fetched again withheld: the page gave them before"
     if again := crawl.stat("items/again"):
         names = {each["name"]: each["again"] for each in crawl.patterns if each["again"]}
         yield (

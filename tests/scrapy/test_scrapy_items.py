@@ -308,6 +308,25 @@ def test_what_all_copies_of_a_class_add_says_nothing(tmp_path, field, clock):
     assert len(crawl.requested) <= 81 + 6
 
 
+ROUND = """
+def parse(self, response):
+    yield {"title": response.css("title::text").get(), "url": response.url}
+    for href in response.css("a::attr(href)").getall():
+        again = AGAIN and response.url.endswith("/p/1")
+        yield response.follow(href, self.parse, dont_filter=again)
+"""
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["by a link", "with dont_filter"])
+def test_a_start_page_brings_its_items_once(tmp_path, again):
+    """Scrapy's filter does not note start requests, so a link has the page fetched again; dont_filter is meant."""
+    pages = {f"/p/{n}": article(n, "/") for n in range(3)}
+    pages["/"] = article(9, *pages)
+    crawl = run_case(tmp_path, Case(pages, ROUND.replace("AGAIN", str(again)), WRITES))
+    assert len(crawl.items) == 4 + again
+    assert crawl.requested.count("/") == 2 + again
+
+
 @pytest.mark.parametrize("sizes", [("38", "40"), ("small", "large"), ("none", "one of them")])
 def test_promise_1_what_stands_in_place_of_something_else_is_no_copy(tmp_path, sizes):
     """Two editions of each page, told apart by the same word or number in all."""

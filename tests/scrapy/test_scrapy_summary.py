@@ -97,7 +97,7 @@ def test_the_longest_summary():
         "[dedup] dropped 3 copies unparsed: parameter `sid` added (2), `/amp` added (1); 3 by their text alone",
         "[dedup] 3 near-duplicates were checked: 3 gave nothing new, 3 gave new items, 3 gave only new links; 3 items "
         "withheld",
-        "[dedup] 3 items of unchanged pages withheld: an earlier crawl yielded them",
+        "[dedup] 3 items of pages fetched again withheld: the page gave them before",
         "[dedup] 3 dropped pages fetched again, because a page of their pattern gave something new: parse, parameter "
         "`color` added (frame) (3)",
         "[dedup] the link budget is spent: 38 requests wait for something new: parse on a.test (38)",

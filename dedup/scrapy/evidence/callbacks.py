@@ -9,9 +9,9 @@ in title, heading, words and numbers are copies. Of an item with other fields th
 and the pictures, data and attributes of the page, too. A copy may add the same blocks as FEW others of its pattern, with
 numbers of their own (a banner, a date, a counter), or lack the same: it never replaces anything.
 
-Where no item has the title, title and heading may differ, too: if one page says, in its headings, all that the other
-calls itself (a month with one article); or, as on FEW others of the pattern, if only these differ and the main content
-leads to the same pages (a list under two tags).
+Where no item has the title, and most of the page was read, title and heading may differ, too: if one page says, in its
+headings, what the other calls itself (a month with one article); or, as on FEW others of the pattern, if only these differ
+and the main content leads to the same pages (a list under two tags).
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ import msgspec
 from dedup.core.fingerprint import PageReading
 from dedup.model.differences import WORDS, undirected
 from dedup.model.page import PART
-from dedup.scrapy.evidence.enough import FEW, MANY
+from dedup.scrapy.evidence.enough import FEW, MANY, MOST
 from dedup.scrapy.evidence.items import FieldKinds, PageText, more_numbers
 from dedup.scrapy.evidence.patterns import Pattern
 
@@ -178,7 +178,8 @@ class CallbackEvidence:
         differ = counts.intersection(pattern.signals)
         if not differ & NAMES or mine is None or theirs is None:
             return differ
-        if self._exact or known.has_title or known.data:
+        is_read = reading.words_read >= MOST * reading.words  # else the text may not be the page
+        if self._exact or known.has_title or known.data or not is_read:
             return differ
         if WORDS not in differ and mine.names.add_or_lack(theirs.names):
             return differ - NAMES

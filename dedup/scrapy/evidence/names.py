@@ -42,12 +42,16 @@ class Names(NamedTuple):
         )
 
     def add_or_lack(self, other: "Names") -> bool:
-        """Whether one of two pages says all that the other calls itself."""
+        """Whether one of two pages says in its headings what the other calls itself.
+
+        Its title does not do: beside "Forum: log in" the page "Forum" may ask for a password.
+        """
         return _says(other, self.own) or _says(self, other.own)
 
 
 def _says(page: Names, name: str) -> bool:
-    return bool(name) and {*name.split()} <= {*page.own.split(), *page.headings.split()}
+    own, more = {*page.own.split()}, {*page.headings.split()}
+    return {*name.split()} <= own | more and not {*name.split()} <= own
 
 
 def _words(*texts: str) -> str:

@@ -251,6 +251,8 @@ class Judge:
         is_meant = request.dont_filter or "dedup_key" in request.meta or not self._session.filters
         if config.unchanged != "drop" and is_meant:
             return
+        if self._session.in_flight.waits_for_insert(verdict.key):
+            self._session.in_flight.commit()
         near = await page.space.detector.probe(verdict.page, domain=verdict.domain)
         mine = (n for n in near if n.key == verdict.key and n.paid)
         page.match = next(
