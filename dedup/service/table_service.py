@@ -8,6 +8,7 @@ Invariant: whatever was acknowledged is in the stores before they are closed.
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import re
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 OWN_FILES = 64  # open files other than those of connections and stores
 NAMESPACE_FILES = 4  # of a namespace, at least
 WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
+MMAP_THRESHOLD = -3  # of mallopt(), glibc's
+LARGE_BYTES = 1 << 17  # of memory that is given back to the system at once
 
 
 class Service:
@@ -239,6 +242,7 @@ def run(
 ) -> None:
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
+    _give_back_memory()
     os.umask(0o077)  # what crawlers found is for this service only
     config.path.mkdir(parents=True, exist_ok=True)
     check_no_store(config.path)  # before a line says that it listens
@@ -252,6 +256,12 @@ def run(
             runner.run(serve())
     finally:
         lock.close()
+
+
+def _give_back_memory() -> None:
+    """Have what a large page took go back to the system: once it was freed, glibc would keep as much for the next."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, LARGE_BYTES)
 
 
 def _locked(path: Path) -> FolderLock:
