@@ -29,8 +29,6 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := $(addprefix tests/scrapy/test_scrapy_,$(addsuffix .py,crawl keys new_or_known queue service surface)) \
 	tests/store/test_store.py tests/cli/test_cli.py tests/cli/test_cli_ends.py
-# With Scrapy 2.13, whose callbacks overlap, two rows of a made-up list come twice; none is lost.
-MINIMUM_KNOWN := tests/scrapy/test_scrapy_new_or_known.py::test_the_rows_of_a_list_come_once_each_also_where_they_have_its_address
 
 # What another Python can read otherwise: the core through cffi (golden vectors, buffers, threads), its files,
 # recipes, stores, and one crawl. That the core is right was shown by the Python here: comparisons with the oracle,
@@ -43,7 +41,7 @@ WHEEL_OTHERS := oracle or exact or hostile or alike or decide or limit
 CHECK_TESTS := tests/scrapy/test_scrapy_crawl.py tests/scrapy/test_scrapy_recrawl.py tests/core/test_table.py \
 	tests/core/test_fingerprint.py tests/store/test_store_faults.py tests/store/test_power_cut.py
 
-.PHONY: help demo demo-kafka paper check test test-long test-elsewhere preflight test-minimum test-spark test-poisoned test-native test-native-long compiled test-at-size test-endian \
+.PHONY: help demo paper check test test-long test-elsewhere preflight test-minimum test-spark test-poisoned test-native test-native-long compiled test-at-size test-endian \
 	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-crawls bench-peers figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
@@ -52,9 +50,6 @@ help: ## this list
 
 demo: $(VENV)/demo ## crawl a generated site and see its near-duplicates dropped
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
-
-demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
-	@$(BIN)/python tests/support demo_kafka --install $(DEMO_FLAGS)
 
 check: $(VENV)/demo ## some tests of each promise, in three minutes; needs what the demo needs, pytest and hypothesis
 	@$(BIN)/python -m pip install -q --group test-core
@@ -82,8 +77,7 @@ preflight: ## what the tests need and this machine lacks, and how to install it
 	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(TEST_FILES) $(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider $(AT_ONCE) -m "not long" \
-		$(MINIMUM_TESTS) --deselect $(MINIMUM_KNOWN)
+	$(TEST_FILES) $(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider $(AT_ONCE) -m "not long" $(MINIMUM_TESTS)
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/spark/test_spark.py
@@ -115,7 +109,7 @@ compiled: $(VENV)/test-tools
 # Kafka's jars, fetched by Maven into the user's cache folder, once. Without them its tests are skipped.
 kafka: $(VENV)/installed
 	@if [ -z "$$KAFKA_BOOTSTRAP_SERVERS" ] && command -v mvn >/dev/null; then \
-		$(BIN)/python tests/support/brokers.py 2>&1 | tail -n 1; fi
+		$(BIN)/python tests/support/broker.py 2>&1 | tail -n 1; fi
 
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
 	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"

@@ -1,6 +1,6 @@
 """Near-duplicates on Spark, two days of a crawl: python examples/spark_job.py
 
-Needs Java 17 and pip install 'crawl-dedup[spark]'; runs on this machine. In a cluster, read your own
+Needs Java 17 and, in the checkout, pip install '.[spark]'; runs on this machine. In a cluster, read your own
 tables in place of the made-up pages, and write verdicts and accepted pages with .write.parquet(...).
 """
 
@@ -11,7 +11,9 @@ import sys
 try:
     from pyspark.sql import SparkSession
 except ModuleNotFoundError:
-    sys.exit("pyspark is missing; run: pip install 'crawl-dedup[spark]' (it needs Java 17)")
+    sys.exit(
+        "pyspark is missing; run: pip install '.[spark]' in the checkout of crawl-dedup (it needs Java 17)"
+    )
 
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages
 

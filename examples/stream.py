@@ -11,7 +11,7 @@ try:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 except ModuleNotFoundError:
-    sys.exit("aiokafka is missing; run: pip install 'crawl-dedup[worker]'")
+    sys.exit("aiokafka is missing; run: pip install '.[worker]' in the checkout of crawl-dedup")
 
 STORY = "<article><h1>Bridge reopens</h1><p>" + " ".join(
     "the old bridge over the river reopened on friday after two years of repairs engineers "

@@ -37,8 +37,6 @@ for name, same in (("steady", True), ("explore", False)):
     )
 settings.load_profile("steady")
 
-pytest_plugins = ["cpu_times"]
-
 FIGURES = pytest.StashKey[list[str]]()
 
 
@@ -66,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # Files that take longest: begun first, so that none is left for one process while the others have ended.
 LONGEST = (
-    "test_store_millions test_docs_build test_packaging test_real_site test_pages test_bench test_scrapy_plugins "
+    "test_store_millions test_docs_build test_packaging test_pages test_bench test_scrapy_plugins "
     "test_replica test_scrapy_items test_scrapy_faults_addon test_scrapy_items_hidden "
     "test_scrapy_new_or_known test_service_limits test_fingerprint test_batch test_scan test_procedures "
     "test_scan_resume test_table test_front_door test_worker test_simulation test_hostile "

@@ -121,7 +121,9 @@ def _audit(
     faults.close()
     if not_read.count:
         files = terminal.count(not_read.count, "file")
-        terminal.error(f"{files} not read, such as {not_read.example}: the name says no format")
+        terminal.error(
+            f"{files} not read, such as {not_read.example}: no format is known by that name"
+        )
     result = judge(listed, drawn, found, documents=read, threshold=options["threshold"])
     if not result.judged:
         raise DedupError(
@@ -161,8 +163,8 @@ def _sentences(found: "Audit") -> Iterator[str]:
             f"{terminal.count(found.documents, 'document')} read"
         )
     whole = found.whole
-    yield f"no copies (Jaccard of 3-token shingles under {found.threshold:g}): {_shown(whole.no_copy)}"
-    yield f"no near-duplicates by our verdict: {_shown(whole.no_near_duplicate)}"
+    yield f"no copies (Jaccard similarity under {found.threshold:g}): {_shown(whole.no_copy)}"
+    yield f"no near-duplicates by the verdict of dedup scan: {_shown(whole.no_near_duplicate)}"
     if found.superseded:
         yield f"{terminal.count(found.superseded, 'removed document')} in favour of one that was removed, too"
 

@@ -12,6 +12,7 @@ import click
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option, number_option
 from dedup.model.errors import DedupError
+from dedup.model.names import install
 from dedup.report.texts import alike
 
 SEED = 1  # of what the site is made of
@@ -35,7 +36,7 @@ def demo(pages: int, as_json: bool, site_only: bool, port: int | None) -> None:
     if port is not None:
         raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
     if find_spec("scrapy") is None:
-        raise DedupError("the demo needs scrapy; run: pip install 'crawl-dedup[scrapy]'")
+        raise DedupError(f"the demo needs scrapy; run: {install('scrapy')}")
     from dedup.demo.crawl import crawl_both
     from dedup.demo.report import compare
     from dedup.demo.site import Site

@@ -33,7 +33,7 @@ from dedup.core.fingerprint import (
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
-from dedup.detector.frames import Frames, Share, is_partly, is_unread
+from dedup.detector.frames import Frames, is_partly, is_unread
 from dedup.model.decision import decide, identity_of_pages
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
@@ -50,6 +50,7 @@ from dedup.model.page import (
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.report.texts import Hunk, alike, differences, inline
+from dedup.store.site_blocks import Share
 
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
@@ -349,7 +350,7 @@ def _verdict(result: _Result) -> tuple[str, str]:
     sides = (("A", result.a.page), ("B", result.b.page))
     match result.rule:
         case "copy":
-            why = "copies: of pages with so little text, both are equal in everything"
+            why = "copies: both pages have little text, and are equal in all parts"
         case "unread":
             names = " and ".join(name for name, page in sides if page.unread)
             why = f"unread: too little of {names} was read to judge it"
@@ -363,10 +364,10 @@ def _verdict(result: _Result) -> tuple[str, str]:
         case "thing":
             by_number = are_two_things(replace(result.a.page, parts=b""), result.b.page)
             what = "title" if result.title == "other" else "canonical URL"
-            why = "two things of one site: " + (
-                "their structured data names two"
+            why = "two products of one site: " + (
+                "their structured data has two product ids"
                 if by_number
-                else f"fewer than {PICTURE_FEATURES} distinct words, another {what} and other pictures"
+                else f"fewer than {PICTURE_FEATURES} distinct words, and another {what} and other pictures"
             )
         case _:
             under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"
@@ -380,14 +381,14 @@ def _notes(result: _Result) -> Iterator[str]:
     left = max(share.left for share in result.alone)
     if result.similarity == 1 and a.value == b.value and not equal:
         differ = (
-            f"{terminal.count(left, 'word')} not read differ" if left else "what was not differs"
+            f"{terminal.count(left, 'word')} not read differ" if left else "the unread rest differs"
         )
         yield f"what was read is the same; {differ}: equal texts, not equal pages"
     if result.near_duplicate and result.same_site is not False and not equal:
         if is_unread(result.alone[1]):
-            yield "of what only B has more was not read than was read: a crawl of their site keeps it as unread"
+            yield "more of B's own words were unread than read: a crawl of their site keeps B as unread"
         elif is_partly(result.alone[1]) and result.identity == "other":
-            yield "much of what only B has was not read: a crawl of their site keeps it for its title or canonical URL"
+            yield "many of B's own words were unread: a crawl of their site keeps B for its title or canonical URL"
     if (
         result.near_duplicate
         and "other" in (result.title, result.canonical)
@@ -399,9 +400,9 @@ def _notes(result: _Result) -> Iterator[str]:
             if said == "other"
         )
         if result.identity != "other":
-            yield f"the {what} differ, which counts for nothing where the pages are the same"
+            yield f"the {what} differ, which does not count because the pages are the same"
         else:
-            yield f"the {what} differ: on one site --identity keeps B, and a crawl compares what it brings"
+            yield f"the {what} differ: on one site --identity keeps B, and a crawl checks B's items"
 
 
 def _write_page(path: str, result: _Result) -> None:

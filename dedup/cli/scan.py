@@ -4,7 +4,6 @@ Invariants: stdout has the summary, and the verdicts if they are asked for; prog
 """
 
 import sys
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ STDOUT = "-"
     "--kept",
     metavar="PATH",
     help="Write a copy of the input without its near-duplicates, in the same format: to a file for one file, to a new "
-    "folder for several. In a WARC, revisit records replace them.",
+    "folder for several.",
 )
 @click.option(
     "--store",
@@ -185,7 +184,7 @@ def _lines(summary: "Summary") -> list[str]:
             lines.append(f"{title}: {named}")
     if s.files_not_read:
         lines.append(
-            f"{terminal.count(s.files_not_read, 'file')} not read, such as {s.not_read_example}: the name says no format "
+            f"{terminal.count(s.files_not_read, 'file')} not read, such as {s.not_read_example}: no format is known by that name "
             "(see --format)"
         )
     if s.unread_files:
@@ -202,25 +201,13 @@ def _lines(summary: "Summary") -> list[str]:
 
 
 def _progress() -> "Callable[[ScanProgress], None] | None":
-    """Return what shows rate and remaining time on stderr; None if that is no terminal."""
-    if not sys.stderr.isatty():
+    """Return what shows how far a scan is on stderr; None if that is no terminal."""
+    show = terminal.progress("bytes read")
+    if show is None:
         return None
-    begin = time.monotonic()
-    rate, copying = terminal.Rate(), False
 
-    def show(progress: "ScanProgress") -> None:
-        seconds = max(time.monotonic() - begin, 1e-9)
-        nonlocal rate, copying
-        if progress.copying and not copying:
-            rate, copying = terminal.Rate(), True
-        text = f"{progress.pages:,} pages"
-        if copying:
-            text += ", writing what is kept"
-        else:
-            text += f", {progress.pages_now / seconds:,.0f} a second"
-        if progress.total_bytes:
-            text += f", {100 * progress.bytes // progress.total_bytes} %"
-            text += rate.remaining(progress.bytes, progress.total_bytes)
-        terminal.status.show(text)
+    def shown(progress: "ScanProgress") -> None:
+        what = ", copying" if progress.copying else f", {progress.pages:,} pages"
+        show(progress.bytes, progress.total_bytes, what)
 
-    return show
+    return shown

@@ -77,17 +77,19 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
 @click.option(
     "--unix",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Serve Redis clients of this user at a Unix socket, too, which is made here.",
+    help="Also serve Redis clients of this user at a Unix socket with this path.",
 )
 @click.option(
     "--http",
     default="127.0.0.1:7780",
     show_default=True,
-    help="HOST:PORT for HTTP and the page that draws the metrics; none turns them off.",
+    help="HOST:PORT for HTTP and the page that draws the metrics; none: without them.",
 )
 @_file_option("--tls-cert", "Certificate (a PEM file); both ports then use TLS.")
-@_file_option("--tls-key", "Private key of the certificate, a PEM file.")
-@_file_option("--tls-client-ca", "Serve only who has a certificate of this authority, a PEM file.")
+@_file_option("--tls-key", "Private key of the certificate (a PEM file).")
+@_file_option(
+    "--tls-client-ca", "Serve only clients with a certificate of this authority (a PEM file)."
+)
 @_file_option(
     "--tokens",
     "A file with lines `ROLE TOKEN`; ROLE is crawl, read or admin. SIGHUP reads it again.",
@@ -166,8 +168,9 @@ def serve(
         raise UsageError("--topic is for --kafka")
     if kafka is not None:
         import_module("aiokafka")  # otherwise a missing package would be waited for, like brokers
-    names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
-    set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
+    names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
+    # what aiokafka logs of a broker that is away, our own lines say
+    set_up_logs(log_form, dict.fromkeys(names, logging.WARNING) | {"aiokafka": logging.CRITICAL})
     config = ServiceConfig(
         listen=None if listen == "none" else parse_address(listen),
         http=None if http == "none" else parse_address(http),

@@ -154,7 +154,7 @@ def describe(failure: Exception) -> str:
             return str(failure)
         case ModuleNotFoundError(name=str(name)) if not name.startswith("dedup"):
             extra = said("extra") or _EXTRAS.get(name.partition(".")[0], "all")
-            return f"{name} is not installed; run: pip install 'crawl-dedup[{extra}]'"
+            return f"{name} is not installed; run: {names.install(extra)}"
         case OSError(strerror=str(reason)):
             where = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
             advice = _NEXT.get(failure.errno or 0)
@@ -322,39 +322,25 @@ class _Status:
 status = _Status()
 
 
-class Rate:
+class _Rate:
     """The speed and the remaining time of something, measured since the first call."""
 
     def __init__(self) -> None:
         self._begun: tuple[float, int, int] | None = None  # seconds, done by then, of how many
         self._last = 0
 
-    def __call__(self, done: int, total: int) -> float | None:
-        """Return the steps a second; None if that is not known yet."""
+    def text(self, done: int, total: int) -> str:
+        """Return ", 1,200 a second, 0:42 left", as far as that is known. A total of 0 is unknown."""
         now = time.monotonic()
         if self._begun is None or done < self._last or total != self._begun[2]:
             self._begun = now, done, total
         self._last = done
         seconds, steps = now - self._begun[0], done - self._begun[1]
-        return steps / seconds if seconds > 0 and steps > 0 else None
-
-    def text(self, done: int, total: int) -> str:
-        """Return ", 1,200 a second, 0:42 left", as far as that is known. A total of 0 is unknown."""
-        rate = self(done, total)
-        if rate is None:
+        if seconds <= 0 or steps <= 0:
             return ""
-        return (f", {rate:,.0f} a second" if rate >= 1 else f", {1 / rate:,.0f} s each") + _left(
-            rate, done, total
-        )
-
-    def remaining(self, done: int, total: int) -> str:
-        """Return ", 0:42 left", or nothing if that is not known."""
-        rate = self(done, total)
-        return "" if rate is None else _left(rate, done, total)
-
-
-def _left(rate: float, done: int, total: int) -> str:
-    return f", {_duration((total - done) / rate)} left" if total > done else ""
+        rate = steps / seconds
+        speed = f", {rate:,.0f} a second" if rate >= 1 else f", {1 / rate:,.0f} s each"
+        return speed + (f", {_duration((total - done) / rate)} left" if total > done else "")
 
 
 class ProgressLine(Protocol):
@@ -371,7 +357,7 @@ def progress(label: str) -> ProgressLine | None:
     """
     if not sys.stderr.isatty():
         return None
-    rate = Rate()
+    rate = _Rate()
     context = click.get_current_context(silent=True)
     if context is not None:
         context.call_on_close(status.clear)  # also if the end is unknown or never reached

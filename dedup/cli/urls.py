@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
+from dedup.model.differences import parameter_of
 from dedup.model.errors import UsageError
 
 LEAST = 10  # pages that prove a rule
@@ -83,7 +84,7 @@ def rules_of(patterns: list[Pattern]) -> Iterator[dict[str, Any]]:
 
 def _processors(difference: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the processor, and its arguments, that makes the two URLs one; none if there is none for all of it."""
-    if difference[:2] in {"?+", "?-", "?~"} and " " not in difference:
-        yield "queryRemoval", (difference[2:],)
+    if parameter := parameter_of(difference):
+        yield "queryRemoval", (parameter,)
     elif {*difference.split(" ")} <= _NORMALIZED:
         yield "normalizer", ()

@@ -22,11 +22,12 @@ _DID = {
     "dropped": "dropped before it was parsed",
     "links_skipped": "parsed, its links not followed (DEDUP_MODE)",
     "flagged": "flagged only (DEDUP_MODE = 'tag')",
-    "withheld": "parsed and checked, and what was seen of it was withheld",
+    "withheld": "checked: parsed, and its seen items or requests were withheld",
+    "not_requested": "not requested: near-duplicates have a link to it, and their last requests led to nothing new",
 }
 _WOULD = {
     "drop": "; the mode 'drop' would drop it unparsed",
-    "check": "; the mode 'drop' would parse it, and withhold what was seen",
+    "check": "; the mode 'drop' would parse it, and withhold its seen items and requests",
 }
 
 
@@ -45,7 +46,7 @@ _WOULD = {
 def why(url: str | None, drops: str | None, top: int | None, as_json: bool) -> None:
     """Say what happened to the page of a URL: its verdict, its original, what differs, what to change.
 
-    The source is the file of DEDUP_DROPPED, which lists every page dropped or withheld. With --top the drops
+    The source is the file of DEDUP_DROPPED, which lists every page dropped or withheld, and every request that was not made. With --top the drops
     that are most likely wrong are listed: those that differ in numbers only, then the least similar. The
     exit code is 1 if nothing is found.
     """
@@ -89,7 +90,7 @@ def _explain(listed: Iterator[Drop], url: str, *, as_json: bool) -> bool:
         if url in {drop.url, drop.key} or drop.key == key:
             found.pop(drop.url, None)
             found[drop.url] = drop
-        copies += drop.of == key
+        copies += drop.of == key and drop.action != "not_requested"
     for number, drop in enumerate(found.values()):
         if as_json:
             terminal.out_json(msgspec.to_builtins(drop) | {"advice": advice(drop)})
@@ -103,15 +104,30 @@ def _explain(listed: Iterator[Drop], url: str, *, as_json: bool) -> bool:
         terminal.out(f"{url} was kept, and is the original of {pages} listed as near-duplicate")
     if not found and not copies:
         terminal.error(
-            f"{url} is not listed: it was kept, exempt or not fetched, or is in another file"
+            f"{url} is not listed: it was kept or not fetched, or another file has it; DEDUP_REPORT = 'report.json' says why "
+            "each page was kept"
         )
     return bool(found or copies)
 
 
 def _lines(drop: Drop) -> Iterator[str]:
     yield f"{drop.url} was {_DID[drop.action]}{_WOULD.get(drop.would, '')}"
+    yield from _rows(_of_request(drop) if drop.action == "not_requested" else _of_page(drop))
+
+
+def _of_request(drop: Drop) -> list[tuple[str, str]]:
+    return [
+        ("at", drop.time),
+        ("linked from", drop.of),
+        ("waited for", drop.rule),
+        ("callback", drop.callback),
+        *(("to reach it", text) for text in advice(drop)),
+    ]
+
+
+def _of_page(drop: Drop) -> list[tuple[str, str]]:
     withheld = {"item": drop.items, "request": drop.requests}
-    rows = [
+    return [
         ("at", drop.time),
         ("original", drop.of),
         ("similarity", f"{alike(drop.similarity)}, {terminal.count(drop.distance, 'bit')} apart"),
@@ -124,6 +140,9 @@ def _lines(drop: Drop) -> Iterator[str]:
         *(("differs in", text) for text in _differences(drop)),
         *(("to keep it", text) for text in advice(drop)),
     ]
+
+
+def _rows(rows: list[tuple[str, str]]) -> Iterator[str]:
     last = ""
     for name, text in rows:
         if text:
@@ -133,12 +152,12 @@ def _lines(drop: Drop) -> Iterator[str]:
 
 def _differences(drop: Drop) -> Iterator[str]:
     if drop.differs is None:
-        yield "not known: the original's text was not in memory any more; try dedup compare"
+        yield "not known: the crawl no longer held the text of the original; try dedup compare"
     elif not drop.differs:
         yield "nothing: the main texts are equal"
     yield from map(_marked, drop.differs or ())
     if drop.numbers_only:
-        yield "(numbers only: check whether these are two things, such as two products)"
+        yield "(numbers only: check whether these are two products)"
 
 
 def _marked(sides: Sequence[str]) -> str:
@@ -147,7 +166,8 @@ def _marked(sides: Sequence[str]) -> str:
 
 
 def _most_doubtful(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
-    drops = sorted((drop for drop in listed if not drop.is_parsed), key=by_risk)
+    dropped = (e for e in listed if not e.is_parsed and e.action != "not_requested")
+    drops = sorted(dropped, key=by_risk)
     if as_json:
         for drop in drops[:top]:
             terminal.out_json(msgspec.to_builtins(drop))
@@ -172,7 +192,7 @@ def _most_doubtful(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
         )
     if rows:
         if any(drop.numbers_only for drop in drops[:top]):
-            terminal.out("numbers: check whether these are two things, such as two products")
+            terminal.out("numbers: check whether these are two products")
         what = "flagged page" if all(drop.action == "flagged" for drop in drops) else "drop"
         terminal.out(f"{len(rows)} of {terminal.count(len(drops), what)}, the most doubtful first")
     else:

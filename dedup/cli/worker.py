@@ -85,10 +85,12 @@ log = logging.getLogger("dedup.worker")
 @setting_option(
     "service",
     metavar="URL,...",
-    default=None,
+    default=(),
+    show_default=False,
+    multiple=True,
     environment=True,
     help="Table services that several workers share, redis://[:TOKEN@]HOST:PORT, in order of "
-    "preference.",
+    "preference. Given several times (in the variable, between spaces): shards, with --scope site.",
 )
 @setting_option("namespace", default="default")
 @policy_options

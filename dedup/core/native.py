@@ -19,8 +19,8 @@ def _check_interface(held: int | None) -> None:
     if held != INTERFACE:
         raise ImportError(
             f"{_native.__file__} was built from other sources than the Python code beside it (its interface is "
-            f"{held or 'not stated'}, expected {INTERFACE}); build it again: pip install --force-reinstall --no-deps "
-            "crawl-dedup, or in a checkout: pip install --force-reinstall --no-deps ."
+            f"{held or 'not stated'}, expected {INTERFACE}); build it again, in the checkout: "
+            "pip install --force-reinstall --no-deps ."
         )
 
 

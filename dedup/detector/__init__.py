@@ -21,6 +21,7 @@ from dedup.detector.detector import AsyncEmbeddedDetector, EmbeddedDetector, ope
 from dedup.detector.interface import AsyncDetector, Detector, Question
 from dedup.detector.reservations import MemoryBudget, TooManyReserved
 from dedup.model.errors import UsageError
+from dedup.model.names import install
 from dedup.model.policy import OpenOptions, Options
 
 __all__ = [
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 _SCHEMES = ("redis://", "rediss://", "unix://", "redis+unix://")
-_EXTRA = "a table service's client needs more: pip install 'crawl-dedup[client]'"
+_EXTRA = f"a table service's client needs more: {install('client')}"
 
 
 Target = str | os.PathLike[str] | Sequence[str | Sequence[str]]

@@ -13,19 +13,16 @@ Invariants:
     answer says whether some were left out.
   - A reservation ends after its document is in the store, never before. A page is late when it was unique,
     but a near-duplicate of it was inserted since: both stay, and the caller is told.
-
-  - LMDB forbids a process to open a file twice, and two spiders of one process must see each other's pages in
-    flight. So each store is opened once, under its real path, and detectors share it, and the pages in flight
-    with it; the last one closes it. A forked process does not use the stores of its parent.
+  - Detectors of one process share a store, and the pages in flight with it (dedup.store.shared).
 
 rules.py decides when two pages are near-duplicates.
 """
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -36,7 +33,7 @@ from dedup.core.numbers import packed
 from dedup.core.table import Nearest
 from dedup.detector.frames import Frames
 from dedup.detector.interface import AsyncDetector, Detector, Question
-from dedup.detector.reservations import Ending, MemoryBudget, Reservation, Reservations
+from dedup.detector.reservations import Ending, MemoryBudget, Reservations
 from dedup.detector.rules import (
     NO_KEY,
     decided,
@@ -63,6 +60,7 @@ from dedup.model.page import (
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.store import NEAR_LIMIT, Applied, Store, agreed_recipe
+from dedup.store.shared import SharedStore, give_back, take
 
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows
@@ -74,9 +72,9 @@ TRANSACTION = (
 
 A = TypeVar("A")
 R = TypeVar("R")
-X = TypeVar("X")
 
 _DROPPED = frozenset(("near_duplicate", "pending"))
+_LEARNED = ("unread", "partly")  # fields of a page that a client of a service gives as `exempt`
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
@@ -110,19 +108,19 @@ class Accepted(Protocol):
         """Return the last documents, the newest last."""
 
 
-class OpenStore:
-    """A store, its pages in flight, its lock, and the number of its users."""
+class OpenStore(SharedStore):
+    """A store, its pages in flight, and what was learned of its sites."""
 
-    def __init__(self, store: Store, frames: Frames, place: str = "") -> None:
-        self.place = place
-        self.store = store
-        self.frames = frames
+    def __init__(self, store: Store, frames: Frames | None = None) -> None:
+        super().__init__(store)
+        self.frames = frames or Frames(store.recipe, store.path)
         self.reservations = Reservations(store.k)
         self.unread: UnreadPages | None = None  # once one comes
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
-        self.lock = threading.RLock()
-        self.users = 0
-        self.left = False  # in a process forked since then: the store is the parent's
+
+    def save(self) -> None:
+        """Write what was learned of the sites."""
+        self.frames.save()
 
 
 class EmbeddedDetector(Detector):
@@ -217,8 +215,8 @@ class EmbeddedDetector(Detector):
 
         Also raises UsageError for a token that was used for something else, and TooManyReserved.
         """
-        if options.exempt == "unread":
-            page = replace(page, unread=True)
+        if options.exempt in _LEARNED:
+            page = replace(page, **{options.exempt: True})
             options = replace(options, exempt=None)
         site = options.domain if options.domain and type(key) is str else site_of(key, options.url)
         asked = Document(key, page, site, kind=options.kind)
@@ -274,18 +272,22 @@ class EmbeddedDetector(Detector):
         if key in self._store or self._reservations.holds(key, now):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return Verdict("refetch", "unchanged" if same else "", asked)
-        value, distance = page.value, self.policy.distance
-        found = self._store.near(value, distance, CROWD)
-        flying = self._reservations.near(value, distance, now, CROWD)
+        value, distance, guard = page.value, self.policy.distance, options.guard
         inserted: list[Neighbour] = []
         in_flight: list[Neighbour] = []
-        if found or flying or found.cut:
-            inserted, in_flight = self._alike(asked, found, flying, options, now)
+        found = self._store.near(value, distance, CROWD)
+        if found or found.cut:
+            more = partial(self._store.near, value, distance)
+            inserted = self._confirmed(asked, found, CROWD, more, partial(_settled, guard=guard))
+        found = self._reservations.near(value, distance, now, CROWD)
+        if found or found.cut:
+            more = partial(self._reservations.near, value, distance, now)
+            in_flight = self._confirmed(asked, found, CROWD, more, partial(_settled, guard=guard))
         if not inserted and not in_flight and page.unread:
             inserted = near_duplicates(asked, self._unread_like(page), self.policy)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
-        return decided(asked, inserted, in_flight, guard=options.guard)
+        return decided(asked, inserted, in_flight, guard=guard)
 
     def _unread_like(self, page: PageFingerprint) -> list[tuple[Document, int]]:
         """Return stored pages that an unread one may be a copy of, whatever their values, with their distances."""
@@ -301,55 +303,11 @@ class EmbeddedDetector(Detector):
         if self._shared.unread is not None:
             self._shared.unread.note(documents)
 
-    def _alike(
-        self,
-        asked: Document,
-        found: Nearest[Document],
-        flying: Nearest[Reservation],
-        options: ReserveOptions,
-        now: float,
-    ) -> tuple[list[Neighbour], list[Neighbour]]:
-        """Return the near-duplicates that decide about a page: stored ones, and those in flight."""
-        policy, value, distance = self.policy, asked.page.value, self.policy.distance
-        guard = options.guard
-        inserted: list[Neighbour] = []
-        in_flight: list[Neighbour] = []
-
-        def settled(alike: list[Neighbour]) -> bool:
-            """Whether the verdict is known: a page that counts has paid, or CROWD pages are alike."""
-            return len(alike) >= CROWD or any(
-                n.document.paid for n in (not_other(alike) if guard else alike)
-            )
-
-        if found or found.cut:
-            inserted = self._confirmed(
-                found,
-                CROWD,
-                lambda limit, skip: self._store.near(value, distance, limit, skip),
-                lambda some: near_duplicates(asked, some, policy),
-                settled,
-            )
-        if flying:
-            in_flight = self._confirmed(
-                flying,
-                CROWD,
-                lambda limit, skip: self._reservations.near(value, distance, now, limit, skip),
-                lambda some: near_duplicates(
-                    asked, [(other.document, far) for other, far in some], policy
-                ),
-                settled,
-            )
-        return inserted, in_flight
-
     def _answered(self, asked: Document, found: Nearest[Document]) -> list[Neighbour]:
         """Return a probe's answer from the documents it found, at most the nearest NEAR_LIMIT."""
-        value, distance = asked.page.value, self.policy.distance
+        more = partial(self._store.near, asked.page.value, self.policy.distance)
         alike = self._confirmed(
-            found,
-            NEAR_LIMIT,
-            lambda limit, skip: self._store.near(value, distance, limit, skip),
-            lambda some: near_duplicates(asked, some, self.policy),
-            lambda alike: len(alike) > NEAR_LIMIT,
+            asked, found, NEAR_LIMIT, more, lambda alike: len(alike) > NEAR_LIMIT
         )
         if len(alike) <= NEAR_LIMIT:
             return alike
@@ -358,27 +316,26 @@ class EmbeddedDetector(Detector):
 
     def _confirmed(
         self,
-        found: Nearest[X],
+        asked: Document,
+        found: Nearest[Document],
         limit: int,
-        more: Callable[[int, int], Nearest[X]],
-        confirm: Callable[[Nearest[X]], list[Neighbour]],
+        more: Callable[[int, int], Nearest[Document]],
         enough: Callable[[list[Neighbour]], bool],
     ) -> list[Neighbour]:
         """Return the near-duplicates among candidates, the most similar first.
 
-        found    the nearest `limit` candidates
-        more     returns the nearest candidates up to a limit, without the first `skip`
-        confirm  returns the near-duplicates among some candidates, the most similar first
-        enough   whether these are enough, so that no more candidates need to be compared
+        found   the nearest `limit` candidates
+        more    returns the nearest candidates up to a limit, without the first `skip`
+        enough  whether some near-duplicates are enough, so that no more candidates need to be compared
         """
-        alike = confirm(found)
+        alike = near_duplicates(asked, found, self.policy)
         while found.cut and not enough(alike):
             if limit >= LOOKED:
                 self._shared.cut += 1
                 break
             skip, limit = limit, min(limit * GROWTH, LOOKED)
             found = more(limit, skip)
-            alike = sorted(alike + confirm(found), key=rank)
+            alike = sorted(alike + near_duplicates(asked, found, self.policy), key=rank)
         return alike
 
     # ------------------------------------------------------------------------------------- inserts
@@ -453,7 +410,7 @@ class EmbeddedDetector(Detector):
             if ending == "released":
                 raise UsageError(f"{key!r} was released: reserve it again to insert it")
             due = ending != "inserted"
-            return due, due and verdict.status == "unique" and self._is_late(verdict)
+            return due, due and verdict.status == "unique" and self._is_late(verdict.document)
         if held.document.key != key or held.document.page != page:
             raise UsageError(
                 f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
@@ -469,12 +426,14 @@ class EmbeddedDetector(Detector):
             and not self._reservations.near_since(seen.inserts, page.value, self.policy.distance)
         ):
             return True, False
-        return True, self._is_late(verdict)
+        return True, self._is_late(verdict.document)
 
-    def _is_late(self, verdict: Verdict) -> bool:
-        """Whether a near-duplicate of a page that was unique is stored now."""
-        found = self._store.near(verdict.document.page.value, self.policy.distance)
-        return _has_paid(near_duplicates(verdict.document, found, self.policy))
+    def _is_late(self, document: Document) -> bool:
+        """Whether a near-duplicate of a page is stored now that has paid and does not declare itself another page."""
+        found = self._store.near(document.page.value, self.policy.distance)
+        return any(
+            n.document.paid for n in not_other(near_duplicates(document, found, self.policy))
+        )
 
     def _is_near(self, verdict: Verdict, batch: list[Document]) -> bool:
         """Whether a page must see those of a batch in the store before it can be inserted."""
@@ -522,15 +481,10 @@ class EmbeddedDetector(Detector):
             if not judge or not stored:
                 return counts, 0
             return counts, LATE_SAMPLE * sum(
-                self._is_late_event(document)
+                self._is_late(document)
                 for document in stored
                 if document.page.value % LATE_SAMPLE == 0
             )
-
-    def _is_late_event(self, document: Document) -> bool:
-        near = self._store.near(document.page.value, self.policy.distance)
-        others = [each for each in near if each[0].key != document.key]
-        return _has_paid(near_duplicates(document, others, self.policy))
 
     def release(self, verdict: Verdict) -> bool:
         """Release a reservation. See Detector.release()."""
@@ -646,12 +600,11 @@ def _stored(document: Document, now: float, **given: Any) -> Document:
     return replace(document, page=page, inserted_seconds=now, **given)
 
 
-def _has_paid(alike: list[Neighbour]) -> bool:
-    """Whether one of the near-duplicates has paid and does not declare itself another page."""
-    return any(n.document.paid for n in not_other(alike))
-
-
-# ------------------------------------------------------------------ each store once in a process
+def _settled(alike: list[Neighbour], *, guard: bool) -> bool:
+    """Whether a verdict is known: a near-duplicate that counts has paid, or CROWD pages are near-duplicates."""
+    return len(alike) >= CROWD or any(
+        n.document.paid for n in (not_other(alike) if guard else alike)
+    )
 
 
 def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
@@ -662,7 +615,12 @@ def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedD
     if "://" in name:
         raise UsageError(f"target {name!r} is neither a folder nor a service URL (redis://)")
     shared = take(
-        Path(name), options.namespace, options.distance, options.recipe_id, options.secret
+        OpenStore,
+        Path(name),
+        options.namespace,
+        options.distance,
+        options.recipe_id,
+        options.secret,
     )
     try:
         recipe = agreed_recipe(
@@ -678,71 +636,6 @@ def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedD
     except BaseException:
         give_back(shared)
         raise
-
-
-_stores: dict[str, OpenStore] = {}
-_stores_lock = threading.Lock()
-
-
-def take(
-    path: Path, namespace: str, k: int | None, recipe_id: str | None, secret: str | None
-) -> OpenStore:
-    """Return the store of a namespace, opened if necessary. Raises what Store.open() raises."""
-    place = _place(path / namespace)
-    with _stores_lock:
-        shared = _stores.get(place)
-        if shared is None:
-            store = Store.open(path, namespace, k, recipe_id, secret=secret)
-            try:
-                shared = _stores[place] = OpenStore(store, Frames(store.recipe, store.path), place)
-            except BaseException:
-                store.close()
-                raise
-        elif shared.store.namespace != namespace:  # a file system without case, or a link
-            raise UsageError(
-                f"{path / namespace} is the folder of the namespace {shared.store.namespace!r} on this "
-                "file system: take a name that differs in more than case"
-            )
-        shared.users += 1
-        return shared
-
-
-def is_open(folder: Path) -> bool:
-    """Whether the store in a folder is open in this process."""
-    with _stores_lock:
-        return _place(folder) in _stores
-
-
-def _place(folder: Path) -> str:
-    return os.path.normcase(os.path.realpath(folder))
-
-
-def give_back(shared: OpenStore) -> None:
-    """Close a store that no other detector uses. Raises OSError if the last flush fails."""
-    with _stores_lock:
-        shared.users -= 1
-        if not shared.users:
-            if not shared.left:
-                del _stores[shared.place]
-            try:
-                if not shared.left:
-                    shared.frames.save()
-            finally:
-                shared.store.close()
-
-
-def _leave() -> None:
-    """In a forked process: leave the stores to the parent, whose threads may hold their locks."""
-    global _stores_lock  # noqa: PLW0603
-    _stores_lock = threading.Lock()
-    for shared in _stores.values():
-        shared.left = True
-        shared.lock = threading.RLock()
-    _stores.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_leave)
 
 
 # ------------------------------------------------------------------------------------ for asyncio

@@ -55,7 +55,7 @@ class _Fingerprints(ABC):
     recipe  the recipe of the store; pages judged here must be of the same
     policy  the distances, scope and times in force. With a service: those that the caller asked for,
             otherwise the recipe's (a service started with other values uses those)
-    frames  what was learned of the sites' frames
+    frames  the templates of sites, as far as they were learned
     """
 
     recipe: Recipe
@@ -72,7 +72,7 @@ class _Fingerprints(ABC):
     ) -> PageFingerprint:
         """Return the fingerprint of a page under the detector's recipe. See dedup.fingerprint().
 
-        With its url the detector learns the frame of its site, and the fingerprint of a page that is that frame and
+        With its url the detector learns the template of its site, and the fingerprint of a page that is that template and
         nearly nothing else is `unread`.
 
         Raises RecipeMismatch if the store's recipe needs a secret and open() was given none.
@@ -86,7 +86,7 @@ class _Fingerprints(ABC):
     def learned(self, reading: PageReading, url: str) -> PageFingerprint:
         """Return the fingerprint of a page that was read with its blocks, after these were counted for its site.
 
-        It is `unread` if what was read is the site's frame and the page has nearly nothing else. Each page is to
+        It is `unread` if what was read is the site's template and the page has nearly nothing else. Each page is to
         be given once, in the order of the crawl, before it is judged; a second time changes nothing.
         """
         return self.frames.learned(reading.fingerprint, reading.blocks, registrable_domain(url))

@@ -10,7 +10,7 @@ compared, so that a page needs no other shard than its domain's, and no verdict 
 
 Invariants: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
 is dropped only by a service's answer; a service that may hold an unneeded reservation is told to
-release it as soon as it can be reached. BlockingDetector is the asynchronous one on a loop in a thread of its own: a
+release it, if it is there: else that expires. BlockingDetector is the asynchronous one on a loop in a thread of its own: a
 KeyboardInterrupt cancels a call. A forked process does not use the connections of its parent: it opens its own with its
 first call.
 """
@@ -228,7 +228,7 @@ class RemoteDetector(AsyncDetector):
     ) -> None:
         """Let services release a page soon."""
         for number in holders:
-            services.send_later(number, self._commands.release(key, token))
+            services.send_only(number, self._commands.release(key, token))
 
     async def forget(self, key: str) -> bool:
         """Remove a document; only its key is known, not its domain, so every shard is asked."""
@@ -366,12 +366,11 @@ class _Running:
 
     def __init__(self, opening: Opening) -> None:
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()  # every call is begun before the last, or not at all
         self._over = False
-        self._waiting: set[Future[Any]] = set()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="dedup-client", daemon=True
-        )
-        self._thread.start()
+        thread = threading.Thread(target=self._loop.run_forever, name="dedup-client", daemon=True)
+        self._thread = thread
+        thread.start()
         try:
             self.detector = self.wait_for(opening())
         except BaseException:
@@ -380,44 +379,42 @@ class _Running:
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Return the result of a coroutine; cancel it if interrupted."""
+        future = self._begun(coroutine)
         try:
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except RuntimeError:  # the loop is closed
-            coroutine.close()
-            raise _closed() from None
-        try:
-            self._waiting.add(future)
-            if self._over:
-                future.cancel()
             return future.result()
         except CancelledError:  # by close(), in another thread
             raise _closed() from None
         except BaseException:
             future.cancel()  # nothing to cancel, if it is the coroutine's own error
             raise
-        finally:
-            self._waiting.discard(future)
+
+    def _begun(self, coroutine: Coroutine[Any, Any, T], *, is_last: bool = False) -> Future[T]:
+        with self._lock:
+            if self._over:
+                coroutine.close()
+                raise _closed()
+            self._over = is_last
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
         """Close the detector, end every call that is under way, then the thread."""
         try:
-            self.wait_for(self._shut_down())
+            self._begun(self._shut_down(), is_last=True).result()
         finally:
             self._stop()
 
     async def _shut_down(self) -> None:
-        await self.detector.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        try:
+            await self.detector.close()
+        finally:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._over = True
-        for future in list(self._waiting):  # begun after _shut_down()
-            future.cancel()
         self._loop.close()
 
 

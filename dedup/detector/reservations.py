@@ -76,7 +76,6 @@ class Reservation(msgspec.Struct, frozen=True):
     token: str
     number: int
     document: Document
-    seconds: float
     expires: float
     judged: object = None
     bytes: int = 0  # that it takes, as estimated
@@ -172,7 +171,7 @@ class Reservations:
                 self._draw_tokens()
             token = self._tokens.pop()
         expires = now + seconds
-        reservation = Reservation(token, number, document, seconds, expires, judged, size)
+        reservation = Reservation(token, number, document, expires, judged, size)
         if len(self._young) >= COMPARED:
             self._age()  # first: it is all that may fail
         self._young[number] = document.page.value
@@ -216,8 +215,8 @@ class Reservations:
 
     def near(
         self, value: int, k: int, now: float, limit: int | None = None, skip: int = 0
-    ) -> Nearest[Reservation]:
-        """Return the reservations within distance k of a value, with distances, nearest first.
+    ) -> Nearest[Document]:
+        """Return the pages in flight within distance k of a value, with distances, nearest first.
 
         Returns at most `limit`, without the first `skip` of them; `cut` of the answer says whether
         there are more.
@@ -245,9 +244,9 @@ class Reservations:
             cut = cut or len(found) > limit
         near = Nearest(
             [
-                (reservation, distance)
+                (held.document, distance)
                 for distance, number in found[skip:limit]
-                if (reservation := self._held[number]).expires > now
+                if (held := self._held[number]).expires > now
             ]
         )
         near.cut = cut
@@ -304,7 +303,7 @@ class Reservations:
         held = self._held[number]
         if number not in self._pinned:
             del self._expiring[int(held.expires)][number]
-            self._held[number] = msgspec.structs.replace(held, seconds=inf, expires=inf)
+            self._held[number] = msgspec.structs.replace(held, expires=inf)
             self._pinned[number] = None
         return True
 

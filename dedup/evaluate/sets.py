@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from dedup.model.errors import DedupError, UsageError
+from dedup.model.names import install
 
 NEAR, FAR, SOFT_404 = 0.9, 0.5, "soft404"
 LABELS = {"1": 1, "0": 0, "U": None}
@@ -104,8 +105,8 @@ def _lines(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         try:
             from zstandard import ZstdDecompressor, ZstdError
         except ModuleNotFoundError as error:
-            install = "zstandard is not installed; run: pip install 'crawl-dedup[eval]'"
-            raise UsageError(f"{path} is compressed, and {install}") from error
+            needed = f"zstandard is not installed; run: {install('eval')}"
+            raise UsageError(f"{path} is compressed, and {needed}") from error
         reader = ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader
         try:
             yield io.BufferedReader(reader(raw, read_across_frames=True)), raw

@@ -24,10 +24,6 @@ Rule = Literal["thing", "copy", "short", "unread", "distance", "similarity"]
 
 LINKS_BYTES = 8
 UNREAD_ALIKE = 0.6  # similarity of what was read of two pages of which too little was, if they lead to the same places
-FRAME_ALIKE = (
-    0.5  # similarity of two pages without what many pages of their site have, which makes them two,
-)
-FRAME_LITTLE = 80  # if that is fewer shingles than this
 
 
 class Decision(NamedTuple):

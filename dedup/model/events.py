@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dedup.model.errors import EventInvalid, UsageError
-from dedup.model.forms import TIME_LIMIT, check_storable, of_event, to_event
+from dedup.model.forms import TIME_LIMIT, check_storable, is_storable, of_event, to_event
 from dedup.model.forms import Event as EventForm
 from dedup.model.names import check_namespace
 from dedup.model.page import Document
@@ -60,10 +60,7 @@ def encode(namespace: str, document: Document) -> tuple[bytes, bytes]:
         check_storable(document)
     except UsageError as error:
         raise EventInvalid(str(error)) from error
-    key, value = record_key(namespace, document.key), encode_value(namespace, document)
-    if len(key) + len(value) > RECORD_BYTES:
-        raise EventInvalid(_too_long(len(key) + len(value)))
-    return key, value
+    return record_key(namespace, document.key), encode_value(namespace, document)
 
 
 def record_key(namespace: str, key: str) -> bytes:
@@ -131,7 +128,10 @@ def decode_value(value: bytes) -> tuple[str, Document]:
         if r.v != VERSION:
             raise ValueError(f"version {r.v} - at `$.v`")
         _known_namespace(r.ns)
-        return r.ns, of_event(r)
+        document = of_event(r)
+        if not is_storable(document):
+            check_storable(document)
+        return r.ns, document
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
         raise _invalid(value, error) from error
 

@@ -116,9 +116,26 @@ def check_field(name: str, text: str) -> str:
     return text
 
 
+_TEXTS = ("key", "domain", "kind")
+
+
+def _texts_fit(document: Document) -> bool:
+    texts = [(name, getattr(document, name)) for name in _TEXTS]
+    return all(
+        len(text.encode("utf-8", "surrogatepass")) <= FIELD_BYTES[name]
+        for name, text in (*texts, ("recipe", document.page.recipe))
+    )
+
+
 def is_storable(document: Document) -> bool:
-    """Whether the numbers and bytes of a document are in their ranges: what a store takes can be read again."""
+    """Whether the fields of a document are within their bounds: what a store takes can be read again."""
     page = document.page
+    is_short = (  # whatever its characters are
+        len(document.key) <= FIELD_BYTES["key"] // 4
+        and len(document.domain) <= FIELD_BYTES["domain"] // 4
+        and len(document.kind) <= FIELD_BYTES["kind"] // 4
+        and len(page.recipe) <= FIELD_BYTES["recipe"] // 4
+    )
     return not (
         page.value >> 64  # a negative number leaves -1
         or page.identity >> 64
@@ -128,6 +145,7 @@ def is_storable(document: Document) -> bool:
         or not 0 <= page.features < 2**63
         or (page.parts and len(page.parts) != PARTS_BYTES)
         or len(document.items) > ITEMS_BYTES
+        or not (is_short or _texts_fit(document))
     )
 
 
@@ -138,7 +156,8 @@ def check_storable(document: Document) -> None:
         raise UsageError(
             f"the page {document.key[:200]!r} cannot be stored: value, identity and links are 0 to 2**64 - 1, thing to 2**32 - 1, "
             f"features to 2**63 - 1; a sketch has {SKETCH_BYTES} bytes, parts none or {PARTS_BYTES}, items up to "
-            f"{ITEMS_BYTES:,}. Its sketch has {len(page.sketch)}, its parts {len(page.parts)}, its items {len(document.items):,}"
+            f"{ITEMS_BYTES:,}; texts have up to {', '.join(f'{FIELD_BYTES[name]:,} ({name})' for name in _TEXTS)} bytes. "
+            f"Its sketch has {len(page.sketch)}, its parts {len(page.parts)}, its items {len(document.items):,}"
         )
 
 

@@ -2,7 +2,7 @@
 
     URL -> document key (who a page is) -> registrable domain (whose it is)
     a spider's name -> namespace (the folder a store lies in)
-    2000, "document" -> "2,000 documents"; tokens -> running text
+    2000, "document" -> "2,000 documents"; tokens -> running text; an extra -> how it is installed
 
 Pure functions of their arguments: no file and no network is touched, the public suffix list is the
 one that publicsuffixlist brings along.
@@ -40,6 +40,11 @@ _PLAIN = re.compile(
 _FOLDER = re.compile(
     r"https?://[A-Za-z0-9.:-]+(/(?:[^?#\t\r\n]*/)?)[^/?#\t\r\n]*(?:[?#]|\Z)", re.ASCII
 )
+
+
+def install(extra: str) -> str:
+    """Return how an extra is installed; the package is on no index yet."""
+    return f"pip install '.[{extra}]' in the checkout of crawl-dedup"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

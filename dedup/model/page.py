@@ -28,8 +28,8 @@ class Form(msgspec.Struct, frozen=True):
     """How a field is written.
 
     codec   "word": an unsigned number of `most` bits, as hex digits; "bytes": `least` to `most` bytes, as
-            hex digits; "number": 0 to `most`; "text": at most `most` bytes of UTF-8, when it comes from a
-            client; "flag": true or false; "seconds": Unix time
+            hex digits; "number": 0 to `most`; "text": at most `most` bytes of UTF-8; "flag": true or false;
+            "seconds": Unix time
     help    what it is, for docs and OpenAPI
     place   its index in a record on disk; never change or reuse one. None: not in a record
     sparse  omitted from every form where it has its default
@@ -95,9 +95,9 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
               words of its own, in much that its site has on many pages; none is to one with much that is new. Not stored or sent
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     parts     eight hashes of 4 bytes, little-endian, 0 for none, of what two pages of similar text may differ in: inline
-              data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
-              text, other attributes, the frame; b"": not known
-    thing     the number of the thing that its structured data names (sku, gtin, ...), 32 bits; 0 for none
+              data, sources of images and embedded pages, data attributes, h1 headings, words with digits, text beside the main
+              text, other attributes, menus; b"": not known
+    thing     the product id, of the sku, gtin, ... in its structured data, 32 bits; 0 for none
     """
 
     value: Annotated[int, Form("word", "the fingerprint", place=3, most=64)]
@@ -105,7 +105,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         bytes,
         Form(
             "bytes",
-            "what the similarity of two texts is estimated from",
+            "sketch, from which the similarity of two texts is estimated",
             place=4,
             least=SKETCH_BYTES,
             most=SKETCH_BYTES,
@@ -115,22 +115,20 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         int,
         Form(
             "word",
-            "what the page says it is: 8 digits of its title, 8 of its canonical URL",
+            "hashes of its title and of its canonical URL, 8 digits each",
             place=5,
             most=64,
             column="page_identity",
         ),
     ]
-    features: Annotated[
-        int, Form("number", "distinct words behind `value`", place=6, most=2**63 - 1)
-    ]
-    recipe: Annotated[str, Form("text", "id of what made the fingerprint", most=64)]
+    features: Annotated[int, Form("number", "number of distinct words", place=6, most=2**63 - 1)]
+    recipe: Annotated[str, Form("text", "id of the recipe that made the fingerprint", most=64)]
     unread: bool = False
     links: Annotated[
         int,
         Form(
             "word",
-            "a hash of where its main content leads (`DEDUP_UNCHANGED`)",
+            "a hash of the links in its main content (`DEDUP_UNCHANGED`)",
             place=9,
             most=64,
             sparse=True,
@@ -140,7 +138,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         bytes,
         Form(
             "bytes",
-            "hashes of the parts of the page, in which pages of similar text may differ (`DEDUP_PROOF`)",
+            "hashes of the signals in which pages of similar text may differ (`DEDUP_PROOF`)",
             place=10,
             least=PARTS_BYTES,
             most=PARTS_BYTES,
@@ -151,7 +149,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         int,
         Form(
             "word",
-            "the thing that its structured data names by `sku`, `gtin` and the like",
+            "the product id, by `sku`, `gtin` and the like of its structured data",
             place=12,
             most=32,
             sparse=True,
@@ -189,13 +187,15 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     ] = ""
     inserted_seconds: Annotated[
         float,
-        Form("seconds", "when it was accepted, Unix time; informs only", place=2, event="ts"),
+        Form(
+            "seconds", "when it was accepted, Unix time; for information only", place=2, event="ts"
+        ),
     ] = 0.0
     kind: Annotated[
         str,
         Form(
             "text",
-            "what the page was read for (Scrapy: the callback's name), or empty; only pages of one kind are "
+            "purpose of the page (Scrapy: the callback's name), or empty; only pages of one kind are "
             "compared",
             place=7,
             most=128,
@@ -205,7 +205,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
         bool,
         Form(
             "flag",
-            "whether the page brought what it had to bring (Scrapy: an item)",
+            "whether the page yielded what it was fetched for (Scrapy: an item)",
             place=8,
         ),
     ] = True
@@ -213,7 +213,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
         bytes,
         Form(
             "bytes",
-            "a digest of the items that the page brought (`DEDUP_PROOF`)",
+            "a digest of the items that the page yielded (`DEDUP_PROOF`)",
             place=11,
             most=ITEMS_BYTES,
             sparse=True,
@@ -226,8 +226,8 @@ class ReserveOptions(msgspec.Struct, frozen=True):
 
     url      the URL that gives the registrable domain; by default the key, if it is a URL
     domain   the registrable domain itself, if it is known and not ""
-    exempt   a reason that keeps the page without being judged; it is reserved all the same. But one that is
-             "unread" is dropped if a page has the same text, word for word
+    exempt   a reason that keeps the page without being judged; it is reserved all the same. But "unread" and "partly" are
+             the page's own fields: it is judged
     guard    whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
              or canonical URL, other pages of its site
     kind     the kind of the page, a short text: only pages of one kind are compared
@@ -518,16 +518,20 @@ REASONS = {
         Reason("too_large", "larger than the limit in bytes"),
         Reason("data_page", "made of inline data"),
         Reason("unread", "too little of the page was read", judged=True),
-        Reason("no_callback", "robots.txt, media, the shell"),
+        Reason("no_callback", "no callback: robots.txt, media, the shell"),
         Reason("inline", "downloaded by a callback, not by the scheduler"),
-        Reason("checked", "parsed, and only what is new of it passed", judged=True, setting=False),
+        Reason(
+            "checked",
+            "parsed, and only its new items and requests passed",
+            judged=True,
+            setting=False,
+        ),
         Reason(
             "other_title",
             "similar text, but another title or canonical URL",
             judged=True,
             setting=False,
         ),
-        Reason("control", "visited again, to find what differs between two visits", setting=False),
         Reason("expired", "its reservation had expired", setting=False),
         Reason(
             "in_flight", "a near-duplicate was in flight for too long", judged=True, setting=False

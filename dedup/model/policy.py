@@ -3,7 +3,7 @@
     Setting(name, type, default, help) -> key DEDUP_NAME, flag --name, read(value), allowed (in errors)
     OpenOptions (keywords, typed) -> Options (checked, frozen) -> Policy (with the recipe's defaults)
 
-To add a setting, add it here, use it, and describe it in docs/reference/settings.md.
+To add a setting, add it here, use it, and describe it in docs/reference/settings.md, or in rare-settings.md beside it.
 
 Options are made once, at the edge where a person gives them (open(), settings, flags, a request), and
 passed on as one value.
@@ -121,10 +121,10 @@ _ALL = (
     Setting("mode", Mode, "drop", "What happens to a near-duplicate."),
     Setting("report", Path | None, None, "File of the crawl's report, HTML or JSON.", words="the path of a file"),
     Setting("dropped", Path | None, None, "File that lists every drop, a line of JSON each.", words="the path of a file"),
-    Setting("proof", Proof, "items", "Whether the spider's items decide about near-duplicates, the text, or all of a page."),
-    Setting("proof_items", ProofItems, "withhold", "Whether pages parsed as evidence bring items equal to the original's."),
-    Setting("control", Annotated[int, Meta(ge=0, le=100)], 3, "Pages of each callback that are fetched a second time to find what is noise.", "pages"),
-    Setting("risk", Annotated[float, Meta(ge=0.0, lt=1.0)], 0.5, "Wanted pages that a pattern of copies may be expected to drop before one is checked.", words="a number from 0.0 to below 1.0"),
+    Setting("proof", Proof, "items", "What decides about near-duplicates: the spider's items, the text, or the whole page."),
+    Setting("proof_items", ProofItems, "withhold", "Whether seen items of checked pages are withheld, or passed on."),
+    Setting("control", Annotated[int, Meta(ge=0, le=100)], 3, "Pages of each callback that are fetched a second time, to find numbers that each fetch changes.", "pages"),
+    Setting("risk", Annotated[float, Meta(ge=0.0, lt=1.0)], 0.5, "Expected number of wanted pages that a pattern drops between two spot checks.", words="a number from 0.0 to below 1.0"),
     Setting("item_fields", tuple[str, ...], (), "Fields that tell items apart; the others do not count.", words="a list of names of items' fields"),
     Setting("item_ignore", tuple[str, ...], (), "Fields of items that are not compared.", words="a list of names of items' fields"),
     Setting(
@@ -166,13 +166,13 @@ _ALL = (
         "What the store keeps of earlier crawls.",
         words="crawl, ever, or an age such as 30d, 12h or 90m",
     ),
-    Setting("unchanged", Unchanged, "keep", "Whether unchanged pages of earlier crawls bring items."),
+    Setting("unchanged", Unchanged, "keep", "Whether unchanged pages of earlier crawls yield items."),
     Setting("path", Path, Path(".scrapy/dedup"), "Folder of the stores.", words="the path of a folder"),
     Setting(
         "namespace",
         Annotated[str, Meta(pattern=rf"^{NAMESPACE}\Z")] | None,
         None,
-        "Compare within this namespace.",
+        "Namespace; only its pages are compared.",
         words="1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first",
     ),
     Setting("service", tuple[str, ...], (), "Table services, in order of preference."),

@@ -8,6 +8,7 @@ Invariants: every number is a stat or was counted while the crawl ran; an estima
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from os.path import normpath
 from typing import Any
 
 import msgspec
@@ -46,13 +47,13 @@ SUSPICIOUS_PAGES = 20  # judged, at least
 MUCH = 1 / 3  # of the pages, that one reason keeps
 
 _BECAME = {
-    "drop": "dropped before they were parsed",
+    "drop": "dropped unparsed",
     "skip_links": "parsed, and not followed",
-    "tag": "flagged: the mode “drop” would drop them before they are parsed",
+    "tag": "flagged: the mode “drop” would drop them unparsed",
 }
 _ADVICE = {  # by the reason that keeps many pages
     "short": "have too few words to be judged: are they made by JavaScript?",
-    "unread": "have more text than was read of them, or only the template of their site: dedup can do little here",
+    "unread": "were read only in part, or have only the template of their site: dedup can do little here",
     "in_flight": "were kept since a near-duplicate was in flight for too long: a longer DEDUP_WAIT_SECONDS lets them "
     "wait for it",
     "start": "are start requests, which are kept: DEDUP_EXEMPT = '-start' judges them like others",
@@ -150,6 +151,7 @@ class Crawl(msgspec.Struct):
 
 def crawl_report(crawl: Crawl) -> ReportPage:
     """Return the report of a crawl."""
+    settings = [(name, _path(value)) for name, value in crawl.settings.items()]
     parts = [
         *_headline(crawl),
         *(Warned(text) for text in _warnings(crawl)),
@@ -162,7 +164,7 @@ def crawl_report(crawl: Crawl) -> ReportPage:
         Section("What to tune", [Lines(_advice(crawl))]),
         Section(
             "Settings in force",
-            [Folded("All settings", [TablePart(("setting", "value"), [*crawl.settings.items()])])],
+            [Folded("All settings", [TablePart(("setting", "value"), settings)])],
         ),
     ]
     when = ""
@@ -199,8 +201,8 @@ def _headline(crawl: Crawl) -> Iterator[Part]:
     found, checked = crawl.stat("near_duplicate"), crawl.stat("checked")
     yield Text(
         f"{count(found, 'page')} of {crawl.decided:,} {'was a copy' if found == 1 else 'were copies'} of pages fetched "
-        f"before, and {_BECAME[crawl.mode]}. {count(checked, 'near-duplicate')} "
-        f"{'was' if checked == 1 else 'were'} parsed and checked."
+        f"earlier, and {'was' if found == 1 else 'were'} {_BECAME[crawl.mode]}. {count(checked, 'near-duplicate')} "
+        f"{'was' if checked == 1 else 'were'} checked: parsed, and only new items and links passed."
     )
     yield FigureRow(
         [
@@ -226,7 +228,7 @@ def _warnings(crawl: Crawl) -> Iterator[str]:
         more = f" and {len(suspicious) - 3:,} more" if len(suspicious) > 3 else ""
         yield (
             f"Over {SUSPICIOUS_SHARE:.0%} of the pages of {', '.join(suspicious[:3])}{more} were copies. Look at the "
-            "examples: an error page under many addresses, a consent wall and a template with little text look like this."
+            "examples: this may be an error page under many addresses, a consent wall or a template with little text."
         )
 
 
@@ -240,8 +242,8 @@ def _funnel(crawl: Crawl) -> Section:
         Bar("pages", crawl.decided),
         Bar("unique", crawl.stat("unique"), "unique", True),
         Bar("copies", crawl.stat("near_duplicate"), "near", True),
-        Bar("parsed and checked", crawl.stat("checked"), "near", True),
-        Bar("known URLs fetched once more", crawl.stat("refetch"), "refetch", True),
+        Bar("checked", crawl.stat("checked"), "near", True),
+        Bar("seen URLs fetched again", crawl.stat("refetch"), "refetch", True),
         *(Bar(f"{label_of(r)} ({r})", n, "exempt", True) for r, n in crawl.exempt.items()),
         Bar("remembered", crawl.stat("inserted")),
         Bar("not remembered: nothing new, failed, or gone", crawl.stat("released")),
@@ -268,15 +270,13 @@ def _work(crawl: Crawl) -> Section:
         ("pages not parsed", crawl.stat("near_duplicate")),
         ("items withheld", crawl.stat("items/withheld") + crawl.stat("unchanged_items")),
         ("requests withheld", crawl.stat("requests/withheld")),
-        ("MB not parsed", crawl.dropped_bytes / 1e6),
-        ("seconds spent on it", spent),
-        ("milliseconds for each page", 1000 * spent / max(1, crawl.stat("probed"))),
+        ("milliseconds a page", 1000 * spent / max(1, crawl.stat("probed"))),
     ]
     return Section(
         "What dedup did" if crawl.mode == "drop" else "What DEDUP_MODE = 'drop' would have done",
-        [FigureRow([each for each in figures if each[1] or "second" in each[0]])],
-        "Without dedup these pages would have been parsed, these items yielded, and these requests sent: requests that "
-        "Scrapy's own filter drops are not counted.",
+        [FigureRow(figures)],
+        "Without dedup these pages would have been parsed, these items yielded, and these requests sent. Requests that "
+        "Scrapy's own filter drops are not counted. The time is CPU time of dedup.",
     )
 
 
@@ -289,23 +289,23 @@ def _patterns(crawl: Crawl) -> Iterator[Section]:
         for p in crawl.patterns
         if p["page"]
     ]
-    headers = ("pattern", "dropped", "brought nothing new", "something new", "fetched again")
-    new = ("brought something new", "differing in", "for example", "beside")
+    headers = ("pattern", "dropped", "nothing new", "something new", "fetched again")
+    new = ("gave something new", "differing in", "for example", "beside")
     tables = [TablePart(names, r[:ROWS]) for names, r in ((headers, rows), (new, others)) if r]
     text = (
-        "Near-duplicates of a pattern are dropped unparsed once such pages brought items, all of them seen before. After "
-        "one that brought something new they are checked."
+        "A pattern drops near-duplicates unparsed once enough of its pages gave items, and all of these were seen before. "
+        "After a page that gave something new, its near-duplicates are checked again."
     )
     if tables:
-        yield Section("What near-duplicates brought", tables, text)
+        yield Section("What near-duplicates gave", tables, text)
 
 
 def _waiting(crawl: Crawl) -> Iterator[Section]:
     if crawl.waiting:
         table = TablePart(("near-duplicates of", "requests"), [*crawl.waiting.items()])
         text = (
-            "Their link budget was spent: their requests led to nothing new for too long. They are sent when something new "
-            "comes."
+            "The link budget of these near-duplicates is spent: their last requests led to nothing new. The requests are "
+            "sent once something new comes."
         )
         yield Section("Requests that wait", [table], text)
 
@@ -320,18 +320,27 @@ def _groups(crawl: Crawl) -> Section:
     groups = _by_risk(crawl)
     if not groups:
         return Section("Groups of copies", [Text("There are none.")])
+    differing = [each for each in groups if each[1].least < 1]
     listed: list[Part] = [
         _group(key, group, is_open=number < GROUPS_OPEN)
-        for number, (key, group) in enumerate(groups[: GROUPS_SHOWN + GROUPS_FOLDED])
+        for number, (key, group) in enumerate(differing[: GROUPS_SHOWN + GROUPS_FOLDED])
     ]
     shown = listed[:GROUPS_SHOWN]
     if folds := listed[GROUPS_SHOWN:]:
         shown.append(Folded(count(len(folds), "more page"), folds))
+    if same := [group for _, group in groups[len(differing) :]]:
+        copies = count(sum(group.count for group in same), "copy", "copies")
+        shown.append(Text(f"{count(len(same), 'page')} with {copies} whose main text is the same."))
     text = "Pages with examples of their copies, the least similar first. "
-    text += f"{crawl.dropped_file or 'DEDUP_DROPPED = “dropped.jsonl”'} lists all."
-    if left_out := len(groups) - len(listed):
+    text += f"{_path(crawl.dropped_file) or 'DEDUP_DROPPED = “dropped.jsonl”'} lists all copies."
+    if left_out := len(differing) - len(listed):
         text += f" {count(left_out, 'more page')} not shown."
     return Section("Groups of copies", shown, text)
+
+
+def _path(value: str) -> str:
+    """Return a path without "/../"; any other value as it is."""
+    return normpath(value) if "/../" in value and "://" not in value else value
 
 
 def _group(key: str, group: CopyGroup, *, is_open: bool) -> ListEntry:
@@ -366,7 +375,12 @@ def _suspicious(crawl: Crawl) -> list[str]:
 def _hosts(crawl: Crawl) -> Section:
     hosts = sorted(crawl.hosts.items(), key=lambda item: (-item[1].near_duplicates, item[0]))
     rows = [
-        (name or "-", host.judged, host.near_duplicates, percent(host.near_duplicates, host.judged))
+        (
+            name or "(no host)",
+            host.judged,
+            host.near_duplicates,
+            percent(host.near_duplicates, host.judged),
+        )
         for name, host in hosts[:ROWS]
     ]
     more = f"{count(len(hosts) - ROWS, 'more host')} not shown." if len(hosts) > ROWS else ""
@@ -382,15 +396,15 @@ def _advice(crawl: Crawl) -> list[str]:
     checked, same = crawl.stat("checked"), crawl.stat("items/equal")
     if same > MUCH * crawl.decided:
         lines.append(
-            f"{same:,} of {count(checked, 'checked page')} brought nothing new, and were parsed for it: where pages are "
-            "copies whatever they bring, DEDUP_PROOF = 'text' drops them at once; a higher DEDUP_RISK drops more."
+            f"{same:,} of {count(checked, 'checked page')} gave nothing new, and were parsed in vain. If pages with the "
+            "same text are always copies, DEDUP_PROOF = 'text' drops them at once; a higher DEDUP_RISK drops more."
         )
     if _suspicious(crawl) and crawl.mode != "tag":
         lines.append("Look at the hosts above with DEDUP_MODE = 'tag' before dropping their pages.")
     if crawl.stat("late_duplicate") > 0.01 * crawl.stat("inserted"):
         lines.append(
-            "Near-duplicates were accepted at the same time (late_duplicate): a longer DEDUP_RESERVATION_SECONDS covers "
-            "slow callbacks."
+            "Near-duplicates were accepted at the same time (late_duplicate): for slow callbacks set a longer "
+            "DEDUP_RESERVATION_SECONDS."
         )
     if not lines:
         return ["See the warnings above." if any(_warnings(crawl)) else "Nothing stands out."]

@@ -1,4 +1,4 @@
-"""The lines of DEDUP_DROPPED: one for each page that was dropped, flagged or withheld, and what to do about it.
+"""The lines of DEDUP_DROPPED: one for each page dropped, flagged or withheld, and each request not made; what to do about it.
 
     Drop -> DropsFile.add() -> a line of JSON -> read_drops() -> by_risk(), advice()
 
@@ -17,28 +17,29 @@ import msgspec
 from dedup.model.names import count, running
 from dedup.report.texts import differences
 
-Action = Literal["dropped", "links_skipped", "flagged", "withheld"]
+Action = Literal["dropped", "links_skipped", "flagged", "withheld", "not_requested"]
 
 FEW = 3  # differences that are kept
 WORDS = 12  # of each side of one
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """A near-duplicate that was dropped, or a page of which something was withheld.
+    """A near-duplicate that was dropped, a page of which something was withheld, or a request that was not made.
 
     time          ISO 8601, UTC
     action        dropped; links_skipped: parsed without its links (DEDUP_MODE); withheld: parsed, and what was seen of it
-                  withheld; flagged: the mode "tag" did nothing
+                  withheld; flagged: the mode "tag" did nothing; not_requested: its link budget was spent at the crawl's end
     url, key      of the page, and its document key
-    of            the document key of its original
+    of            the document key of its original; of a request, the page that has the link, "" where it is not known
     similarity    of the texts, 0 to 1; distance: in bits
     identity      by title and canonical URL: same, other, unknown
     reason        of the verdict, mostly empty
     callback      name of the spider's callback
     differs       the first places where the texts differ: words of the original, words of the page;
-                  null if the original's text was not in memory any more
+                  null if the crawl no longer held the original's text
     numbers_only  every difference is in words with digits
-    rule          why it was dropped: "text", or "items: " and the pattern that is proven to bring nothing new
+    rule          why it was dropped: "text", or "items: " and the pattern that is proven to bring nothing new; of a
+                  request, its link budget
     would         in the mode "tag", what the mode "drop" would do: drop, or check and withhold
     items, requests  how many were withheld
     template      how much of the page is its site's template, where that was learned
@@ -160,6 +161,11 @@ def by_risk(drop: Drop) -> tuple[bool, float, str]:
 
 def advice(drop: Drop) -> list[str]:
     """Return the settings that would have kept the page, or all that it brings, the narrowest first."""
+    if drop.action == "not_requested":
+        return [
+            "start_urls, or a request of the spider without a link to it, reaches the page",
+            'request.meta["dont_dedup"] = True for pages that have such links lets all of their requests pass',
+        ]
     if drop.is_parsed:
         return [
             "DEDUP_ITEM_FIELDS names the fields that tell items apart",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from dedup.model.names import count
 from dedup.report import parts
@@ -20,6 +21,7 @@ from dedup.report.parts import Cell, ReportPage, Texts
 from dedup.report.texts import Piece, regions, sides
 
 _CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
+_QUOTED = re.compile("`([^`]+)`")  # code in a sentence
 
 
 def html_page(report: ReportPage) -> str:
@@ -43,7 +45,7 @@ def _template() -> Template:
     environment.tests["web"] = lambda url: url.startswith(("http://", "https://"))
     environment.tests["link"] = lambda cell: isinstance(cell, parts.Link)
     environment.tests["code"] = lambda cell: isinstance(cell, str) and _CODE.fullmatch(cell)
-    environment.filters |= {"shown": _shown, "count": count, "rows": _text_rows}
+    environment.filters |= {"prose": _prose, "shown": _shown, "count": count, "rows": _text_rows}
     environment.globals["style"] = (folder / "report.css").read_text(encoding="utf-8")
     return environment.get_template("page.html.jinja")
 
@@ -51,7 +53,12 @@ def _template() -> Template:
 def _shown(value: Cell) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else _prose(str(value))
+
+
+def _prose(text: str) -> Markup:
+    """Return a sentence, escaped, with what stands in `such quotes` as code."""
+    return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
 
 
 # ------------------------------------------------------------------------------------ compared texts

@@ -53,6 +53,11 @@ class FigureRow(Struct, frozen=True):
 
     pairs: Sequence[tuple[str, Cell]]
 
+    @property
+    def columns(self) -> int:
+        """How many stand side by side on a wide screen; half of them on a narrower one, so that none is left alone."""
+        return min(len(self.pairs), 6)
+
 
 class Bar(NamedTuple):
     """A named number in Bars; one that is a part belongs to the last row that is not."""
@@ -84,6 +89,13 @@ class TablePart(Struct, frozen=True):
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers only, also such as "12.3 %"."""
         return [all(_is_number(row[i]) for row in self.rows) for i in range(len(self.headers))]
+
+    @property
+    def phone(self) -> str:
+        """How its rows stand on a phone: "named" gives the numbers a line below the name, "stacked" each cell its own."""
+        if len(self.headers) < 4:
+            return ""
+        return "named" if all(self.numeric[1:]) and not self.numeric[0] else "stacked"
 
 
 class Texts(Struct, frozen=True):

@@ -1,21 +1,15 @@
-"""Copy a file of any format without its near-duplicates; how a copy is packed (gzip, Zstandard, LZ4).
-
-    lines, Parquet -> the same without some
-    WARCs -> WARCs in which near-duplicates are revisits
+"""Copy a file of any format without its near-duplicates; how a copy is packed (gzip, Zstandard).
 
 Invariants:
-  - The same input gives the same bytes: a revisit's id is made from that of the record it replaces.
+  - The same input gives the same bytes.
   - Every other line is copied byte for byte, blank and broken ones, too; where the compression is torn,
     the copy ends after the last complete line.
   - Parquet rows are read a few at a time, and written in row groups of at most GROUP_BYTES.
-  - In a WARC a revisit record replaces a near-duplicate. Blocks are streamed; a record that turns out to
-    be torn is removed again. The revisit's profile is our own, because the pages are alike and not
-    identical; WARC-Refers-To-Target-URI is the document key of the page it resembles.
+  - Blocks of a WARC are streamed; a record that turns out to be torn is removed again.
 """
 
 import io
 import os
-import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -26,7 +20,7 @@ from typing import IO, Any, NamedTuple, Self
 import msgspec
 
 from dedup.scan.records import is_damage, longest_line, open_rows, opened, row_batches
-from dedup.scan.values import PageToJudge, Result, Row
+from dedup.scan.values import PageToJudge, Result
 from dedup.scan.warc import Read, WarcRecords
 
 _encode = msgspec.json.Encoder().encode
@@ -45,54 +39,43 @@ class Copy(NamedTuple):
     max_bytes: int
 
 
-class _Drop(msgspec.Struct, frozen=True, array_like=True):
-    """A record that is a near-duplicate, and the key of the page it resembles."""
-
-    unit: int
-    record: int
-    of: str
-
-
-def drop_line(unit: int, result: Result, row: Row) -> bytes:
-    """Return a near-duplicate as a line of dropped.jsonl."""
+def drop_line(unit: int, result: Result) -> bytes:
+    """Return a near-duplicate as a line of dropped.jsonl: its unit, and its record's number there."""
     assert isinstance(result, PageToJudge)
-    assert row.of is not None
-    return _encode(_Drop(unit, result.record, row.of)) + b"\n"
+    return _encode((unit, result.record)) + b"\n"
 
 
 class Drops:
-    """The records of one unit that are near-duplicates, asked for in their order."""
+    """The records that are near-duplicates, asked for in their order.
 
-    def __init__(self, lines: IO[bytes], unit: int) -> None:
-        """Begin where a file of drops has those of this unit, if it has any."""
-        self._lines, self._unit = lines, unit
-        self._decode = msgspec.json.Decoder(_Drop).decode
-        self.end = lines.tell()  # of those that were found in the input
+    unit  the number of the unit that is copied
+    """
+
+    def __init__(self, lines: IO[bytes]) -> None:
+        self._lines, self.unit = lines, 0
+        self._decode = msgspec.json.Decoder(tuple[int, int]).decode
         self._next = self._read()
 
-    def of(self, record: int) -> str | None:
-        """Return the key of the page that a record resembles; None if the record is kept."""
-        drop = self._next
-        if drop is None or drop.record != record:
-            return None
-        self.end = self._lines.tell()
+    def has(self, record: int) -> bool:
+        """Return whether a record of the unit is one."""
+        if self._next != (self.unit, record):
+            return False
         self._next = self._read()
-        return drop.of
+        return True
 
     def skip(self) -> None:
-        """Pass over the rest: a part of the unit cannot be read."""
-        while self._next is not None:
-            self.of(self._next.record)
+        """Pass over the rest of the unit: a part of it cannot be read."""
+        while self.left:
+            self._next = self._read()
 
     @property
     def left(self) -> bool:
-        """Whether some were not found."""
-        return self._next is not None
+        """Whether some of the unit were not found."""
+        return self._next is not None and self._next[0] == self.unit
 
-    def _read(self) -> _Drop | None:
+    def _read(self) -> tuple[int, int] | None:
         line = self._lines.readline()
-        drop = self._decode(line) if line else None
-        return drop if drop is not None and drop.unit == self._unit else None
+        return self._decode(line) if line else None
 
 
 class PackedFile:
@@ -153,10 +136,10 @@ def _member(suffix: str, file: IO[bytes]) -> _Member:
         return _Member(
             lambda data: file.write(packer.compress(data)), lambda: file.write(packer.flush())
         )
-    if suffix in {".zst", ".lz4"}:
-        from fastwarc.stream_io import Lz4Writer, ZstdWriter
+    if suffix == ".zst":
+        from fastwarc.stream_io import ZstdWriter
 
-        writer: Any = (ZstdWriter if suffix == ".zst" else Lz4Writer)(file)
+        writer: Any = ZstdWriter(file)
 
         def finish() -> None:
             writer.finish()
@@ -179,7 +162,7 @@ def copy_lines(copy: Copy, drops: Drops) -> str | None:
                 break
             if begins:  # else it is more of a line that is too long to be read
                 number += 1
-                dropped = drops.of(number) is not None
+                dropped = drops.has(number)
             begins = is_whole
             if not dropped:
                 out.write(line)
@@ -217,7 +200,7 @@ def copy_parquet(copy: Copy, drops: Drops) -> str | None:
                             break
                         numbers = range(row + 1, row + 1 + batch.num_rows)
                         row += batch.num_rows
-                        held += _kept(batch, [drops.of(n) is None for n in numbers])
+                        held += _kept(batch, [not drops.has(n) for n in numbers])
                         if sum(part.nbytes for part in held) >= GROUP_BYTES:
                             _write(writer, held, schema)
                 _write(writer, held, schema)
@@ -260,22 +243,7 @@ def _one_line(error: BaseException) -> str:
 
 # ------------------------------------------------------------------------------------------- WARC
 
-PROFILE = "urn:x-crawl-dedup:revisit:near-duplicate"
-
 _PIECE = 1 << 16
-_MOST_HTTP = 1 << 16  # bytes of HTTP headers that a revisit keeps
-# Headers of the replaced record that are not true of the revisit.
-_LEFT_OUT = frozenset(
-    (
-        b"warc-type",
-        b"warc-record-id",
-        b"warc-block-digest",
-        b"warc-truncated",
-        b"warc-profile",
-        b"content-type",
-        b"content-length",
-    )
-)
 
 
 def copy_warc(copy: Copy, drops: Drops) -> str | None:
@@ -286,7 +254,7 @@ def copy_warc(copy: Copy, drops: Drops) -> str | None:
 
 
 class WarcCopier(WarcRecords):
-    """Copies each record as it is read."""
+    """Copies each record as it is read, but for near-duplicates."""
 
     def __init__(self, file: IO[bytes], path: str, drops: Drops, out: PackedFile) -> None:
         super().__init__(file, path)
@@ -298,11 +266,11 @@ class WarcCopier(WarcRecords):
             pass
 
     def result(self, record: Any) -> Read | None:
-        """Copy a record, or write the revisit that replaces it."""
-        of = self._drops.of(self._number)
-        parts = _copied(record) if of is None else _revisit(record, of)
+        """Copy a record, unless it is a near-duplicate."""
+        if self._drops.has(self._number):
+            return None
         try:
-            for part in parts:
+            for part in _copied(record):
                 self._out.write(part)
         except BaseException as error:
             if not is_damage(error):
@@ -326,36 +294,3 @@ def _copied(record: Any) -> Iterator[bytes]:
         left -= len(data)
         yield data
     yield b"\r\n\r\n"
-
-
-def _revisit(record: Any, of: str) -> Iterator[bytes]:
-    """Yield the bytes of the revisit that replaces a record."""
-    http = _http_headers(record) if record.is_http else b""
-    fields = [item for item in record.headers.items_bytes() if item[0].lower() not in _LEFT_OUT]
-    old = record.headers.get_bytes(b"WARC-Record-ID") or b""
-    name = uuid.uuid5(uuid.NAMESPACE_URL, f"{PROFILE} {old!r} {fields!r}")
-    fields = [
-        (b"WARC-Type", b"revisit"),
-        (b"WARC-Record-ID", f"<urn:uuid:{name}>".encode()),
-        *fields,
-        (b"WARC-Profile", PROFILE.encode()),
-        (b"WARC-Refers-To-Target-URI", of.encode()),
-        (b"WARC-Truncated", b"length"),
-    ]
-    if http:
-        fields.append((b"Content-Type", b"application/http; msgtype=response"))
-    fields.append((b"Content-Length", b"%d" % len(http)))
-    yield b"WARC/1.1\r\n" + b"".join(b"%s: %s\r\n" % field for field in fields) + b"\r\n"
-    yield http + b"\r\n\r\n"
-
-
-def _http_headers(record: Any) -> bytes:
-    """Return what is before the body, with the empty line; nothing if there is no such line."""
-    head = b""
-    while len(head) < _MOST_HTTP and (data := record.reader.read(_PIECE)):
-        head += data
-        for end in (b"\r\n\r\n", b"\n\n"):
-            if (at := head.find(end)) >= 0:
-                found: bytes = head[: at + len(end)]
-                return found
-    return b""

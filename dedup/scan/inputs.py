@@ -7,10 +7,8 @@ the scan's own output; other files of a folder whose names say no format are cou
 
 import glob
 import os
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import unquote_to_bytes, urlsplit
 
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan.values import STDIN, Kind, ScanJob, Unit, shown
@@ -30,7 +28,7 @@ _KINDS: dict[str, Kind] = {
 }
 ARCHIVES: frozenset[Kind] = frozenset(("warc", "wet", "wacz"))  # what FastWARC reads
 _COMPRESSED: frozenset[Kind] = frozenset(("warc", "wet", "jsonl"))
-_PACKED = (".gz", ".zst", ".lz4")
+_PACKED = (".gz", ".zst")
 
 
 class _InputFile(NamedTuple):
@@ -85,8 +83,9 @@ def _files(job: ScanJob, not_read: NotRead) -> Iterator[_InputFile]:
                 raise UsageError(f"stdin is read as jsonl, not as {job.format}; give files")
             yield _InputFile(STDIN, "jsonl", 0)
             continue
-        given = local_path(given)  # noqa: PLW2901
         paths = [given] if os.path.lexists(given) else sorted(glob.iglob(given, recursive=True))  # noqa: PTH207
+        if not paths and "://" in given:
+            raise UsageError(f"{given}: a scan reads files of this machine; download it first")
         if not paths:
             raise DedupError(f"{given}: there is no such file or folder; check the path")
         empty = True
@@ -97,21 +96,8 @@ def _files(job: ScanJob, not_read: NotRead) -> Iterator[_InputFile]:
         if empty:
             raise DedupError(
                 f"{given}: holds nothing to scan; known are {', '.join(_KINDS)}, WARC and lines "
-                "with .gz, .zst and .lz4 too"
+                "with .gz and .zst too"
             )
-
-
-def local_path(given: str) -> str:
-    """Return a file:// URL as a path, and a path as it is. Raises UsageError for another URL."""
-    if not _URL.match(given):
-        return given
-    url = urlsplit(given)
-    if url.scheme.lower() != "file" or url.netloc not in {"", "localhost"}:
-        raise UsageError(f"{given}: a scan reads files of this machine; download it first")
-    return os.fsdecode(unquote_to_bytes(url.path))
-
-
-_URL = re.compile("[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
 def _below(path: str, kind: Kind | None, own: set[str], not_read: NotRead) -> Iterator[_InputFile]:

@@ -5,14 +5,14 @@
 Invariants:
   - The input is read and never written; the target appears atomically, when all of it is written.
   - Only near-duplicates are left out; what the scan did not judge is copied, too.
-  - After a kill the copy resumes at the unit it was in, which kept.json in the work folder names.
+  - kept.json in the work folder says that the copy is complete; after a kill before that it begins again.
   - The lines of dropped.jsonl have the order of the input, so that both are read side by side.
 """
 
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,20 +20,10 @@ import msgspec
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet, copy_warc
-from dedup.scan.inputs import kind_of, list_units, local_path
+from dedup.scan.inputs import kind_of, list_units
 from dedup.scan.values import STDIN, BrokenRecord, Kind, ScanJob, ScanProgress, Summary, Unit, shown
 
 _MAGIC = re.compile(r"[*?[]")
-
-
-class _Progress(msgspec.Struct, frozen=True):
-    """How far a copy is: the next unit, where its drops begin, what could not be copied before it."""
-
-    unit: int = 0
-    dropped: int = 0
-    bytes: int = 0
-    uncopied: int = 0
-    done: bool = False
 
 
 def check_kept(job: ScanJob, *, begins: bool) -> None:
@@ -43,7 +33,7 @@ def check_kept(job: ScanJob, *, begins: bool) -> None:
     if STDIN in job.inputs or job.kept == "-":
         raise UsageError("--kept reads the input twice and writes files: give files, not -")
     if _is_one_file(job):
-        given = local_path(job.inputs[0])
+        given = job.inputs[0]
         here, there = job.format or kind_of(given), kind_of(job.kept)
         if target.is_dir() or (there is not None and there != here):
             raise UsageError(
@@ -70,104 +60,72 @@ def write_kept(
     """
     assert job.kept is not None
     target = Path(os.path.abspath(job.kept))  # noqa: PTH100 - links stay
-    copy = _Copy(job, target, dropped, summary, progress, fault)
-    if not copy.state.done:
-        copy.run()
-    if copy.beside.exists():  # else it was put in place before a kill
+    beside = target.with_name(f".{target.name}.kept")
+    done = dropped.with_name("kept.json")
+    if not done.exists():
+        copied = _copy_all(job, beside, dropped, summary, progress, fault)
+        replace_file(done, msgspec.json.encode(copied))
+    if beside.exists():  # else it was put in place before a kill
         if target.is_dir():
             target.rmdir()  # it is empty
-        copy.beside.replace(target)
+        beside.replace(target)
         sync_folder(target.parent)
-    return copy.state.uncopied
+    return msgspec.json.decode(done.read_bytes(), type=int)
 
 
-class _Copy:
-    def __init__(
-        self,
-        job: ScanJob,
-        target: Path,
-        dropped: Path,
-        summary: Summary,
-        progress: Callable[[ScanProgress], None] | None,
-        fault: Callable[[BrokenRecord], None] | None,
-    ) -> None:
-        self._job, self._work, self._summary = job, dropped.parent, summary
-        self._dropped = dropped
-        self._progress, self._fault = progress, fault
-        self._target = target
-        self.beside = target.with_name(f".{target.name}.kept")
-        self._root = None if _is_one_file(job) else _root(job)
-        self.state = _Progress()
-        self._resumed = -1
-        if self._state_file.exists():
-            self.state = msgspec.json.decode(self._state_file.read_bytes(), type=_Progress)
-            self._resumed = self.state.unit  # some of it may have been written
-
-    @property
-    def _state_file(self) -> Path:
-        return self._work / "kept.json"
-
-    def run(self) -> None:
-        if not self.state.unit:
-            _remove(self.beside)  # of an abandoned scan
-        self.beside.parent.mkdir(parents=True, exist_ok=True)
-        if self._root is not None:
-            self.beside.mkdir(exist_ok=True)
-        with self._dropped.open("rb") as lines:
-            for number, unit in enumerate(list_units(self._job)):
-                if number < self.state.unit:
-                    continue
-                lines.seek(self.state.dropped)
-                drops = Drops(lines, number)
-                uncopied = self._copy(number, unit, drops)
-                if drops.left:
-                    raise DedupError(
-                        f"{shown(unit.paths[0])} has changed since it was scanned; remove "
-                        f"{self._work} and {self.beside} to start over"
-                    )
-                self.state = _Progress(
-                    number + 1,
-                    drops.end,
-                    self.state.bytes + unit.bytes,
-                    self.state.uncopied + uncopied,
-                )
-                self._keep_state()
-        self.state = msgspec.structs.replace(self.state, done=True)
-        self._keep_state()
-
-    def _keep_state(self) -> None:
-        replace_file(self._state_file, msgspec.json.encode(self.state))
-        if self._progress:
-            s = self._summary
-            self._progress(ScanProgress(self.state.bytes, s.bytes, s.pages, 0, copying=True))
-
-    def _copy(self, number: int, unit: Unit, drops: Drops) -> int:
-        uncopied = 0
-        for record, path in enumerate(unit.paths, 1):
-            if unit.kind == "html" and drops.of(record) is not None:
-                continue
-            source = os.fsdecode(path)
-            target = self._target_of(source)
-            packing = str(target if self._root is not None else self._target)
-            if target.exists() and number != self._resumed:
-                raise DedupError(f"{shown(path)} is given twice; --kept writes each file once")
-            copy = Copy(source, target, packing, self._job.max_bytes)
-            reason = _unreadable(source) or _COPIERS[unit.kind](copy, drops)
-            if reason is not None:
+def _copy_all(
+    job: ScanJob,
+    beside: Path,
+    dropped: Path,
+    summary: Summary,
+    progress: Callable[[ScanProgress], None] | None,
+    fault: Callable[[BrokenRecord], None] | None,
+) -> int:
+    """Copy every unit of a job; return the number of files of which a part could not be written."""
+    root = None if _is_one_file(job) else _root(job)
+    _remove(beside)  # of a copy that was interrupted
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    if root is not None:
+        beside.mkdir()
+    uncopied = done_bytes = 0
+    with dropped.open("rb") as lines:
+        drops = Drops(lines)
+        for drops.unit, unit in enumerate(list_units(job)):
+            for reason, path in _copy_unit(job, unit, beside, root, drops):
                 uncopied += 1
-                if unit.kind != "html":  # of which a unit has many
-                    drops.skip()
-                if self._fault:
-                    self._fault(BrokenRecord(shown(path), "in the copy", reason))
-        return uncopied
+                if fault:
+                    fault(BrokenRecord(shown(path), "in the copy", reason))
+            if drops.left:
+                raise DedupError(
+                    f"{shown(unit.paths[0])} has changed since it was scanned; remove "
+                    f"{dropped.parent} and {beside} to start over"
+                )
+            done_bytes += unit.bytes
+            if progress:
+                progress(ScanProgress(done_bytes, summary.bytes, summary.pages, copying=True))
+    return uncopied
 
-    def _target_of(self, source: str) -> Path:
-        if self._root is None:
-            return self.beside
-        below = os.path.relpath(os.path.abspath(source), self._root)  # noqa: PTH100
-        target = self.beside / below
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return target
+
+def _copy_unit(
+    job: ScanJob, unit: Unit, beside: Path, root: str | None, drops: Drops
+) -> Iterator[tuple[str, bytes]]:
+    """Copy the files of a unit; yield why a part of one is missing, and its path."""
+    for record, path in enumerate(unit.paths, 1):
+        if unit.kind == "html" and drops.has(record):
+            continue
+        source, target = os.fsdecode(path), beside
+        if root is not None:
+            target = beside / os.path.relpath(os.path.abspath(source), root)  # noqa: PTH100
+            target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            raise DedupError(f"{shown(path)} is given twice; --kept writes each file once")
+        packing = str(target) if root is not None else job.kept or ""
+        copy = Copy(source, target, packing, job.max_bytes)
+        reason = _unreadable(source) or _COPIERS[unit.kind](copy, drops)
+        if reason is not None:
+            if unit.kind != "html":  # of which a unit has many
+                drops.skip()
+            yield reason, path
 
 
 def _copy_file(copy: Copy, _drops: Drops) -> None:
@@ -193,7 +151,7 @@ def _unreadable(source: str) -> str | None:
 
 
 def _is_one_file(job: ScanJob) -> bool:
-    given = local_path(job.inputs[0])
+    given = job.inputs[0]
     return (
         len(job.inputs) == 1 and os.path.lexists(given) and not os.path.isdir(given)  # noqa: PTH112
     )
@@ -206,7 +164,7 @@ def _is_empty(path: Path) -> bool:
 def _root(job: ScanJob) -> str:
     """Return the folder that all inputs lie in: below the target, files have their path from there."""
     try:
-        bases = [_base(local_path(given)) for given in job.inputs]
+        bases = [_base(given) for given in job.inputs]
         return os.path.commonpath([os.path.abspath(base) for base in bases])  # noqa: PTH100
     except ValueError as error:  # Windows: of two drives
         raise UsageError(f"--kept: the inputs have no common folder ({error})") from error

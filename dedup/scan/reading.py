@@ -29,6 +29,7 @@ import msgspec
 from dedup.core.fingerprint import PageReading, fingerprint_text, read_page
 from dedup.detector.frames import Frames
 from dedup.model.errors import DedupError, UsageError
+from dedup.model.forms import FIELD_BYTES
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint
 from dedup.scan.records import read_files, read_lines, read_parquet
@@ -48,7 +49,6 @@ from dedup.scan.values import (
 )
 from dedup.scan.warc import read_wacz, read_warc
 
-KEY_BYTES = 1 << 16
 FILES = "files"  # the site of pages without a URL: the files of one input are of one site
 BATCH_RESULTS = 64
 BATCH_BYTES = 1 << 18  # of document keys, the one part that may be long
@@ -105,7 +105,7 @@ def result_of(raw: RawPage, name: str, reading: ReadingOptions) -> PageToJudge |
         size = len(key.encode())
     except ValueError as error:  # of w3lib, or a lone surrogate
         return Broken(raw.offset, name, raw.place, f"the URL {raw.url[:200]!r}: {error}")
-    if size > KEY_BYTES:
+    if size > FIELD_BYTES["key"]:
         return Broken(raw.offset, name, raw.place, f"its URL has {size:,} bytes")
     html, encoding = raw.html, raw.encoding
     if isinstance(html, str):

@@ -1,4 +1,4 @@
-"""Pages from JSON lines, Parquet and HTML files; files of lines, plain or compressed (.gz, .zst, .lz4).
+"""Pages from JSON lines, Parquet and HTML files; files of lines, plain or compressed (.gz, .zst).
 
 Invariants: a line is read up to a limit and no further; where the compression is torn, the lines
 before that place are read, and the rest of the file is one broken record, as is a bad line. Rows of
@@ -76,11 +76,10 @@ def opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, "_Unpacked 
         unpacked = None
         if path.lower().endswith(".gz"):
             unpacked = _Unpacked(gzip.GzipFile(fileobj=raw).read1)
-        elif path.lower().endswith((".zst", ".lz4")):
-            from fastwarc.stream_io import Lz4Reader, ZstdReader
+        elif path.lower().endswith(".zst"):
+            from fastwarc.stream_io import ZstdReader
 
-            reader = ZstdReader if path.lower().endswith(".zst") else Lz4Reader
-            unpacked = _Unpacked(reader(raw).read)
+            unpacked = _Unpacked(ZstdReader(raw).read)
         if unpacked is None:
             yield raw, raw, None
         else:

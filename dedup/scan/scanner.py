@@ -9,8 +9,8 @@ from its work folder:
 
     job.json         the inputs and options; a scan with others is refused
     verdicts.jsonl   the verdicts so far
-    dropped.jsonl    which records are near-duplicates, and of which page (with --kept)
-    kept.json        how far the copy is (dedup/scan/kept.py)
+    dropped.jsonl    which records are near-duplicates (with --kept)
+    kept.json        the copy is complete (dedup/scan/kept.py)
     position.0, .1   where the scan is, written alternately
     store/           what it accepted (a store as any other)
     site-blocks      what it learned of the sites' frames, now and then
@@ -183,7 +183,7 @@ def _listed(job: ScanJob) -> tuple[int, NotRead]:
             raise UsageError(
                 f"{shown(unit.paths[0])}: --kept writes no WACZ; unzip it, and give the WARCs in its folder archive"
             )
-        if unit.kind in ARCHIVES or unit.paths[0].lower().endswith((b".zst", b".lz4")):
+        if unit.kind in ARCHIVES or unit.paths[0].lower().endswith(b".zst"):
             needed.add("fastwarc")
         elif unit.kind == "parquet":
             needed.add("pyarrow")
@@ -223,8 +223,7 @@ def _read(
             each.clear()
         if progress:
             behind = position.behind_bytes + position.offset
-            pages = judge.summary.pages
-            progress(ScanProgress(behind, total_bytes, pages, pages - begin.summary.pages))
+            progress(ScanProgress(behind, total_bytes, judge.summary.pages))
 
     for task, results, end in read_all(_tasks(job, begin), reading, processes):
         pages = [(each.key, each.page.value) for each in results if isinstance(each, PageToJudge)]
@@ -251,7 +250,7 @@ def _add(job: ScanJob, lines: "Lines", unit: int, result: Result, row: Row) -> N
     """Add what a verdict adds to each file of lines."""
     lines["verdicts"].append(to_line(row))
     if job.kept is not None and row.status == "near_duplicate":
-        lines["dropped"].append(drop_line(unit, result, row))
+        lines["dropped"].append(drop_line(unit, result))
 
 
 def _tasks(job: ScanJob, begin: "Position") -> Iterator[Task]:

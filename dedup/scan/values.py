@@ -215,7 +215,7 @@ class BrokenRecord(msgspec.Struct, frozen=True):
 
 
 class ScanProgress(msgspec.Struct, frozen=True):
-    """How far a scan is: bytes of the input behind it, pages judged, those of this run among them.
+    """How far a scan is: bytes of the input behind it, pages judged.
 
     copying says that all are judged, and what is kept is written.
     """
@@ -223,7 +223,6 @@ class ScanProgress(msgspec.Struct, frozen=True):
     bytes: int
     total_bytes: int
     pages: int
-    pages_now: int
     copying: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Read pages from WARCs: plain, gzip, Zstandard or LZ4, a member for each record or not.
+"""Read pages from WARCs: plain, gzip or Zstandard, a member for each record or not.
 
     records (FastWARC) -> responses with HTML -> the body, decoded as its HTTP headers say
                        -> or, of a WET file, conversions to plain text
@@ -39,10 +39,9 @@ _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MARKS = {
     "gzip": b"\x1f\x8b\x08",
     "zstd": b"\x28\xb5\x2f\xfd",
-    "lz4": b"\x04\x22\x4d\x18",
     "plain": b"WARC/1.",
 }
-_SUFFIXES = {"gzip": ".gz", "zstd": ".zst", "lz4": ".lz4"}
+_SUFFIXES = {"gzip": ".gz", "zstd": ".zst"}
 _DICTIONARY = b"\x5d\x2a\x4d\x18"  # the skippable frame that holds it
 _START = b"WARC/"
 _SEARCH_BYTES = 1 << 20
@@ -271,11 +270,8 @@ def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
         if packing == "gzip":
             file.seek(offset)
             return zlib.decompressobj(31).decompress(file.read(_PROBE_BYTES), 5) == _START
-        from fastwarc.stream_io import Lz4Reader, ZstdReader
+        from fastwarc.stream_io import ZstdReader
 
-        if packing == "lz4":
-            file.seek(offset)
-            return bool(Lz4Reader(file).read(5) == _START)
         if _has_dictionary(file):  # which FastWARC heeds from the beginning only
             return False
         file.seek(offset)

@@ -4,6 +4,8 @@
     SpiderMiddleware      next to the engine: what a callback yields passes, or is withheld
     CallbackMiddleware    next to the spider: it sees an exception before any other middleware hides it
 
+Invariant: what a callback yields passes, whatever of ours fails: what is held back is in a list of this module.
+
 Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
@@ -20,11 +22,11 @@ from scrapy.http import Response
 from dedup.model.errors import UsageError
 from dedup.model.page import Verdict
 from dedup.scrapy.exceptions import NearDuplicate, near_duplicate_dropped
-from dedup.scrapy.guard import guarded, kind_of, logger
-from dedup.scrapy.page import watched
+from dedup.scrapy.guard import FAULTS, count_fault, guarded, kind_of, logger
 from dedup.scrapy.page.in_flight import token_of
 from dedup.scrapy.page.judge import Judge
-from dedup.scrapy.page.request import again, forget_copied, mark
+from dedup.scrapy.page.output import Objects, PassingPage, output_of
+from dedup.scrapy.page.request import MARK, again, forget_copied, mark
 from dedup.scrapy.page.session import Session
 from dedup.scrapy.settings import has_pipelines
 
@@ -58,8 +60,9 @@ class DownloaderMiddleware(_Middleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> None:
         """Remove from meta what belongs to another page."""
-        with guarded(self.session.counts, f"{request} may pass for another page"):
-            forget_copied(request)
+        if "dedup" in request.meta or MARK in request.meta:
+            with guarded(self.session.counts, f"{request} may pass for another page"):
+                forget_copied(request)
 
     async def process_response(
         self,
@@ -143,21 +146,21 @@ class SpiderMiddleware(CallbackMiddleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> AsyncIterator[Any]:
         """Pass on what a callback yields, and end the page when it is complete."""
-        complete, output = False, watched.watch(self.session, response)
+        complete, output = False, _Output(self.session, response)
         try:
             try:
                 async for one in result:
-                    for passing in watched.take(output, one):
+                    for passing in output.take(one):
                         yield passing
             except Exception:
-                for passing in watched.held(output):
+                for passing in output.held():
                     yield passing
                 raise
-            for passing in await watched.finish(output):
+            for passing in await output.finish():
                 yield passing
             complete = True
         finally:
-            watched.end(output, complete=complete)
+            output.end(complete=complete)
 
     async def spider_opened(self) -> None:
         """Begin the session (Scrapy's signal), before any request."""
@@ -207,6 +210,63 @@ class SpiderMiddleware(CallbackMiddleware):
             await self.session.close(reason)
         with guarded(counts, "the last faults are not counted"):
             counts.flush()
+
+
+class _Output:
+    """What a callback yields, and the guard around it: after a fault of ours everything passes, held or to come.
+
+    take() each object -> finish(), or held() if the callback raised -> end()
+    """
+
+    def __init__(self, session: Session, response: Response) -> None:
+        """Find out what becomes of it."""
+        self._session, self._response = session, response
+        self._held: list[Any] = []  # what of it has not passed
+        self._output: PassingPage | None = None  # None: everything passes
+        with guarded(session.counts, f"the output of {response} passes unchecked"):
+            self._output = output_of(session, response, self._held)
+
+    def take(self, one: Any) -> Objects:
+        """Return what passes now."""
+        if self._output is None:
+            return (one,)
+        before = len(self._held)
+        try:
+            return self._output.take(one)
+        except FAULTS as error:
+            is_held = len(self._held) > before
+            return [*self._failed(error), *([] if is_held else [one])]
+
+    async def finish(self) -> Objects:
+        """Return what passes at the end of the callback."""
+        try:
+            return () if self._output is None else await self._output.finish()
+        except FAULTS as error:
+            return self._failed(error)
+
+    def held(self) -> list[Any]:
+        """Return what was held back when the callback raised, or we failed; it passes."""
+        found, self._output = [*self._held], None
+        self._held.clear()
+        if found:
+            with guarded(self._session.counts, f"{self._response} is parsed, but not remembered"):
+                self._session.in_flight.items_yielded(self._response.request, found)
+        return found
+
+    def end(self, *, complete: bool) -> None:
+        """End the page: inserted if the callback got to its end."""
+        session, ended = self._session, False
+        with guarded(session.counts, f"{self._response} is parsed, but not remembered"):
+            if self._output is not None:
+                self._output.end(complete=complete)
+                ended = True
+        if not ended:
+            with guarded(session.counts, f"{self._response} stays in flight"):
+                session.in_flight.end(_token(self._response), accepted=complete)
+
+    def _failed(self, error: BaseException) -> list[Any]:
+        count_fault(self._session.counts, error, f"all output of {self._response} passes")
+        return self.held()
 
 
 def _session_of(crawler: Crawler) -> Session:

@@ -5,7 +5,6 @@ value and what is allowed. If a setting's libraries are missing, the add-on is d
 """
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from scrapy.utils.project import inside_project, project_data_dir
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
+from dedup.model.names import install
 from dedup.model.page import EXEMPTIONS
 from dedup.model.policy import (
     PAPER_DISTANCE,
@@ -59,17 +59,6 @@ GONE = {
     "DEDUP_TRIES": "a near-duplicate is checked, whatever its original brought",
 }
 logger = logging.getLogger("dedup")
-
-
-def unknown_settings(settings: BaseSettings) -> dict[str, str | None]:
-    """Return the unknown DEDUP_ settings, each with the name that was probably meant."""
-    known = [s.key for s in SETTINGS.values() if s.key not in GONE]
-    unknown = [n for n in settings if str(n).startswith("DEDUP_") and n not in known]
-    if not unknown:
-        return {}
-    from difflib import get_close_matches
-
-    return {n: next(iter(get_close_matches(n, known, 1)), None) for n in unknown}
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -178,24 +167,22 @@ def check_settings(settings: BaseSettings) -> None:
             "dedup waits for pages in flight on an asyncio loop; remove TWISTED_REACTOR, "
             'or set it to "twisted.internet.asyncioreactor.AsyncioSelectorReactor"'
         )
-    for name, meant in unknown_settings(settings).items():
+    known = [each.key for each in SETTINGS.values() if each.key not in GONE]
+    for name in settings:
         if name in GONE:
             logger.warning("[dedup] the setting %s has no effect: %s", name, GONE[name])
-        else:
-            hint = f"; {meant} was meant?" if meant else ""
+        elif str(name).startswith("DEDUP_") and name not in known:
+            from difflib import get_close_matches
+
+            hint = "".join(f"; {each} was meant?" for each in get_close_matches(name, known, 1))
             logger.warning("[dedup] there is no setting %s%s", name, hint)
-    config = Config.from_settings(settings)
-    for why in without_effect(config):
-        logger.warning("[dedup] %s", why)
-
-
-def without_effect(config: Config) -> Iterator[str]:
-    """Yield what these settings do not do together, though each of them is allowed."""
-    options = config.options
+    options = Config.from_settings(settings).options
     if options.similarity == "paper" and (options.distance or 0) > PAPER_DISTANCE:
-        yield (
-            f"DEDUP_SIMILARITY = 'paper' compares no texts, and DEDUP_DISTANCE is {options.distance}: pages of "
-            f"other content are dropped; leave it out, or set it to {PAPER_DISTANCE} or less"
+        logger.warning(
+            "[dedup] DEDUP_SIMILARITY = 'paper' compares no texts, and DEDUP_DISTANCE is %d: pages of other content "
+            "are dropped; leave it out, or set it to %d or less",
+            options.distance,
+            PAPER_DISTANCE,
         )
 
 
@@ -222,11 +209,8 @@ def _service(settings: BaseSettings, scope: str) -> tuple[str | tuple[str, ...],
 
             shards_of(urls, scope)
         except ModuleNotFoundError as error:
-            raise _needs("DEDUP_SERVICE", "client", error) from error
+            hint = f"DEDUP_SERVICE needs more: {install('client')}"
+            raise NotConfigured(f"{hint} ({error})") from error
         except UsageError as error:
             raise UsageError(f"setting DEDUP_SERVICE: {error}") from None
     return urls
-
-
-def _needs(name: str, extra: str, error: Exception) -> NotConfigured:
-    return NotConfigured(f"{name} needs more: pip install 'crawl-dedup[{extra}]' ({error})")

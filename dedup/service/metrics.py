@@ -51,10 +51,12 @@ class ServiceMetrics(Metrics):
         )
         yield gauge(
             "dedup_partial_bytes",
-            "Commands that are not whole, requests and batches under way",
+            "Incomplete commands, and requests in progress",
             port.partial.total + self._http.room.total,
         )
-        yield counters("dedup_connections_ended", "Connections ended by us", ["reason"], port.ended)
+        yield counters(
+            "dedup_connections_ended", "Connections closed by the service", ["reason"], port.ended
+        )
         asked = {name.decode(): count for name, count in port.asked.items()}
         yield counters("dedup_commands", "RESP commands", ["command"], asked)
         yield counters("dedup_errors", "Error answers", ["code"], port.errors)
@@ -64,7 +66,7 @@ class ServiceMetrics(Metrics):
         yield from self._namespaces()
         http = self._http
         yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http.open))
-        text = "HTTP connections ended by us"
+        text = "HTTP connections closed by the service"
         yield counters("dedup_http_connections_ended", text, ["reason"], http.ended)
         yield from self._log()
 
@@ -80,7 +82,7 @@ class ServiceMetrics(Metrics):
             )
         }
         cut = CounterMetricFamily(
-            "dedup_cut", "Answers and verdicts that left pages out", labels=("namespace",)
+            "dedup_cut", "Answers and verdicts that omitted near documents", labels=("namespace",)
         )
         unserved = GaugeMetricFamily(
             "dedup_unserved", "1 for a namespace that is refused", labels=("namespace",)

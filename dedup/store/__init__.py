@@ -5,6 +5,8 @@ journal.py          small changes that are not in documents.mdb yet, appended
 documents.py        documents.mdb: records and transactions; its pages are verified first (native/src/lmdb/pages.c)
 index.py            finds documents by value (within k) and by key
 segmented_table.py  one table in memory and in files, the segments, for more than memory holds
+shared.py           each store is opened once in a process, and shared by its users
+site_blocks.py      the blocks of text of each site, counted
 transfer.py         export and import
 verify.py           verification
 """

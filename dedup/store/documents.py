@@ -100,7 +100,6 @@ Removal = tuple[
     int, int, int
 ]  # (document id, value, key digest): what the index holds of a document
 
-REMOVAL_BYTES = 24
 DATABASES = (b"documents", b"removed", b"meta")
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]

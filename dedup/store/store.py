@@ -5,8 +5,8 @@
 
 Invariants:
   - insert() and forget() return when the change is committed, and a committed change survives kill -9. It
-    is flushed to disk within ten seconds and at close: a power cut may lose the last ten seconds, and, on a
-    file system that reorders writes, damage documents.mdb, which is then refused.
+    is flushed to disk within ten seconds and at close: a power cut loses the last ten seconds at most, in
+    whatever order writes reached the disk (documents.py).
   - What the index finds and the documents say must agree; else the answer is StoreDamaged.
   - Changes of a log are counted as if they were applied one by one.
   - Documents are removed in bulk batch by batch, each a transaction, and the store answers in between.
@@ -341,8 +341,8 @@ class Store:
                 count += sum(map(len, part.values()))
                 if limit is not None and count > limit:
                     raise TooMany(
-                        f"more than {limit:,} documents lie near these {len(queries):,} values, which is "
-                        "what one answer may hold: probe fewer at once"
+                        f"more than {limit:,} documents are near these {len(queries):,} values, and an "
+                        "answer holds no more: probe fewer at once"
                     )
                 kept = {
                     i: [m for m in matches if m.distance <= bound] for i, matches in part.items()

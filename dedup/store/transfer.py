@@ -130,7 +130,7 @@ def survey(
                 known = recipes[namespace]
             if known != recipe:
                 raise EventInvalid(
-                    f"is of recipe {recipe!r}, its namespace {namespace!r} of {known!r}, which cannot be compared"
+                    f"has the recipe {recipe!r}, and its namespace {namespace!r} has {known!r}: they cannot be compared"
                 )
         except (EventInvalid, RecipeMismatch) as error:
             bad += 1

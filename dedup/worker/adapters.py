@@ -124,7 +124,9 @@ def _check(form: Format) -> None:
         raise UsageError("the name of a field is empty; give the name it has in the JSON object")
     if len(set(fields)) < len(fields):
         twice = next(field for field in fields if fields.count(field) > 1)
-        raise UsageError(f"the field {twice!r} was named for two things; give each its own")
+        raise UsageError(
+            f"the field {twice!r} was named twice; give each part of a page its own field"
+        )
     if form.body is None and form.body_encoding == "base64":
         raise UsageError(
             "body encoding base64 was given for a format without a body; name the body"
@@ -260,7 +262,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
 
     kafka                where the brokers are; its topic is the input
     instance             name of a static group member, or None
-    path, service        the folder of an embedded store, or the URLs of a table service (commas)
+    path, service        the folder of an embedded store, or table services: for each shard its URLs (commas)
     detector             its namespace, distances, scope and secret
     identity             keep pages that are another page of their site by title or canonical URL
     wait_seconds         how long a page waits for a near-duplicate that another worker holds
@@ -278,7 +280,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     group: str
     instance: str | None = None
     path: Path | None = None
-    service: str | None = None
+    service: tuple[str, ...] = ()
     detector: Options = Options()
     identity: bool = False
     wait_seconds: float = 1.0
@@ -295,7 +297,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
         """Raise UsageError for options that contradict each other."""
         if not self.group:
             raise UsageError("--group is empty; give the name that the workers of a crawl share")
-        if (self.path is None) == (self.service is None):
+        if (self.path is None) == (not self.service):
             raise UsageError(
                 "give either --path FOLDER (a store of this worker's own) or --service URL (the "
                 "table service that several workers share)"

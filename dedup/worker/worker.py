@@ -411,16 +411,17 @@ async def open_detector(
 
     Raises UsageError, RecipeMismatch, and what opening a store raises.
     """
-    if config.service is None:
+    if not config.service:
         assert config.path is not None
         return AsyncEmbeddedDetector(open_embedded(config.path, config.detector))
     from dedup.detector.remote import open_remote
 
     options = msgspec.structs.replace(config.detector, timeout_seconds=SERVICE_TIMEOUT_SECONDS)
+    shards = [urls.split(",") for urls in config.service]
     backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
     while True:
         try:
-            return await open_remote(config.service, options)
+            return await open_remote(shards, options)
         except ServiceUnavailable as error:
             fault("connect", error)
             await asyncio.sleep(backoff.next())

@@ -7,7 +7,6 @@ Python whose unicodedata is of the version named below; any other is refused.
 
 import random
 import sys
-import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable
 from html.entities import html5
@@ -183,20 +182,13 @@ def character_table() -> str:
     lines += [
         "static const struct character_kind { int32_t lower; uint8_t kind; } character_kinds[] = {"
     ]
-    lines += [f"    {{{delta}, {kind}}}," for kind, delta in kinds]
-    lines += ["};", "", "static const uint8_t character_page[] = {", *rows(index), "};", ""]
-    lines += [f"static const uint8_t character_rows[{len(pages)}][256] = {{"]
-    for page in pages:
-        lines += ["    {", *rows(page), "    },"]
+    lines += _wrapped([f"{{{delta},{kind}}}" for kind, delta in kinds], str)
+    lines += ["};", "", "/* By the code point's upper bytes, its page; each has 256 kinds. */"]
+    lines += ["static const uint8_t character_page[] = {", *_wrapped(index, str), "};", ""]
+    lines += ["static const uint8_t character_rows[] = {"]
+    lines += _wrapped((kind for page in pages for kind in page), str)
     lines += ["};", ""]
     return "\n".join(lines)
-
-
-def rows(numbers: list[int] | bytes) -> list[str]:
-    return [
-        "    " + "".join(f"{number}," for number in numbers[i : i + 32])
-        for i in range(0, len(numbers), 32)
-    ]
 
 
 # ----------------------------------------------------------------------------------- entities
@@ -239,10 +231,13 @@ def _entity_code(characters: str, pairs: list[str]) -> int:
 
 
 def _wrapped(values: Iterable[object], form: Callable[..., str]) -> list[str]:
-    text = ", ".join(map(form, values))
-    return textwrap.wrap(
-        text, 120, initial_indent="    ", subsequent_indent="    ", break_long_words=False
-    )
+    """Lines of 120 columns, without a space: the files are data, and nobody reads them."""
+    lines = [""]
+    for value in map(form, values):
+        if len(lines[-1]) + len(value) >= 120:
+            lines.append("")
+        lines[-1] += f"{value},"
+    return lines
 
 
 def main() -> None:

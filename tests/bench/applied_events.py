@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from brokers import Cluster
+from broker import Cluster
 from runner import Bench, Progress, Round
 from service_costs import WAIT_SECONDS, Connection, cpu_seconds, serving
 from store_costs import NAMESPACE, sketch_of

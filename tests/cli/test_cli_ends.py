@@ -121,9 +121,6 @@ def test_a_terminal_gets_colour(pages):
         assert not ESCAPE.search("".join(in_terminal(command, **env)))
 
 
-# ------------------------------------------------------------------------------------- exit codes
-
-
 # ----------------------------------------------------------------------------------------- extras
 
 
@@ -143,7 +140,7 @@ def test_a_missing_extra_is_the_one_that_the_command_needs(tmp_path, command, mo
     code = f"import sys; sys.modules[{module!r}] = None; from dedup.cli import main; main()"
     done = completed(code, command, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert f"pip install 'crawl-dedup[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]' in the checkout" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -11,7 +11,7 @@ from needing import lacking
 from dedup.cli.urls import LEAST, Pattern, read_report, rules_of
 from dedup.model.errors import UsageError
 
-COPIES = 24
+COPIES = 14
 PAGES = {"/": hub(*(f"/{n}{q}" for n in range(COPIES) for q in ("", f"?tok={n}", "?page=2")))}
 PAGES |= {f"/{n}{q}": article(n) for n in range(COPIES) for q in ("", f"?tok={n}")}
 PAGES |= {f"/{n}?page=2": article(n + 100) for n in range(COPIES)}

@@ -69,7 +69,7 @@ def test_why_explains_a_drop(drops, url):
     ("would", "said"),
     [
         ("drop", "flagged only (DEDUP_MODE = 'tag'); the mode 'drop' would drop it unparsed\n"),
-        ("check", "the mode 'drop' would parse it, and withhold what was seen\n"),
+        ("check", "the mode 'drop' would parse it, and withhold its seen items and requests\n"),
     ],
 )
 def test_why_says_what_drop_would_do(drops, would, said):
@@ -91,7 +91,7 @@ def test_why_of_an_original_and_of_an_unknown_page(drops):
     assert "was kept, and is the original of 2 pages" in kept.stdout
     unknown = call("why", "http://shop.test/none")
     assert (unknown.exit_code, unknown.stdout) == (1, "")
-    assert "is not listed: it was kept, exempt or not fetched" in unknown.stderr
+    assert "is not listed: it was kept or not fetched" in unknown.stderr
 
 
 def test_why_lists_the_most_doubtful_first(drops):

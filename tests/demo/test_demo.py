@@ -151,7 +151,7 @@ def run(*arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen([*COMMAND, *arguments], **pipes)
 
 
-@pytest.mark.parametrize("pages", [300, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pages", [150, pytest.param(500, marks=pytest.mark.long)])
 def test_the_demo(pages: int) -> None:
     """Real Scrapy loses no item with the add-on, passes each once, and fetches and parses fewer pages."""
     with run("--json", f"--pages={pages}") as process:

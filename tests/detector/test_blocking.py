@@ -106,9 +106,10 @@ detector = over(waiting)
 
 def interrupt():
     waiting.begun.wait()
-    while not detector._running._waiting:  # an interrupt before it cancels nothing
+    main = threading.main_thread().ident
+    while sys._current_frames()[main].f_code.co_name != "wait":  # an interrupt before it cancels nothing
         time.sleep(0.001)
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    signal.pthread_kill(main, signal.SIGINT)
 
 threading.Thread(target=interrupt).start()
 try:

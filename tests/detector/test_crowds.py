@@ -48,6 +48,18 @@ def test_a_crowd_in_flight_does_not_hide_a_page_in_flight(tmp_path):
         assert (verdict.status, verdict.of) == ("pending", ORIGINAL)
 
 
+def test_expired_pages_do_not_hide_a_page_in_flight(tmp_path):
+    """The nearest that are looked at may all have expired."""
+    clock = Clock()
+    with dedup.open(tmp_path, clock=clock) as detector:
+        for i in range(judging.CROWD + 1):
+            detector.reserve(page(0, UNLIKE), f"http://example.com/{i}", exempt="test", seconds=1)
+        detector.reserve(page(1), ORIGINAL)
+        clock.now += 10
+        verdict = detector.reserve(page(), COPY)
+        assert (verdict.status, verdict.of) == ("pending", ORIGINAL)
+
+
 def test_what_is_left_out_is_counted(tmp_path, monkeypatch):
     """Where there are more candidates than are looked at the page is kept, and that is counted."""
     monkeypatch.setattr(judging, "LOOKED", 2000)

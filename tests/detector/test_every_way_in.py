@@ -14,13 +14,15 @@ from typing import Any
 import msgspec
 import pytest
 import redis
-from detecting import RECIPE, A, B, C, page
+from detecting import RECIPE, A, B, C, page, saying
 from msgspec.structs import replace
+from sketches import differing
 
 import dedup
 from dedup.model.events import decode_value
 from dedup.model.forms import FIELDS, Field, encode_page
 from dedup.model.page import Document, PageFingerprint, ReserveOptions
+from dedup.model.policy import NEVER
 from dedup.store.transfer import decode_line
 
 _names = (f"every{number}" for number in count())
@@ -257,24 +259,43 @@ def test_every_option_of_reserve_does_the_same(ways, name):
         assert [verdict[1] for verdict in verdicts] == ["start"] * 4
 
 
-def test_a_page_that_is_its_sites_frame_is_kept_by_every_way(ways):
-    """The library says so of the page; over RESP the client gives the reason. The same text is dropped."""
-    stored, other = full_page(), full_page(value=full_page().value ^ 1)
-    asked = [{"fingerprint": replace(page, unread=True)} for page in (stored, other)]
-    raw = [{"fingerprint": page, "exempt": "unread"} for page in (stored, other)]
+ALIKE = page(differing=differing(0.9))
+
+
+@pytest.mark.parametrize(
+    ("asked", "learned", "words", "expected"),
+    [
+        (page(), {}, {}, ("near_duplicate", "", A)),
+        (page(), {"unread": True}, {"exempt": "unread"}, ("near_duplicate", "", A)),
+        (ALIKE, {}, {}, ("near_duplicate", "", A)),
+        (ALIKE, {"unread": True}, {"exempt": "unread"}, ("exempt", "unread", None)),
+        (ALIKE, {"least": 0.89}, {"least": 0.89}, ("near_duplicate", "", A)),
+        (ALIKE, {"least": 0.92}, {"least": 0.92}, ("unique", "", None)),
+        (
+            page(),
+            {"unread": True, "least": NEVER},
+            {"exempt": "unread", "least": NEVER},
+            ("exempt", "unread", None),
+        ),
+        (page(identity=saying(7)), {}, {}, ("near_duplicate", "", A)),
+        (
+            page(identity=saying(7)),
+            {"partly": True},
+            {"exempt": "partly"},
+            ("exempt", "other_title", A),
+        ),
+    ],
+)
+def test_what_was_learned_of_a_site_counts_by_every_way(ways, asked, learned, words, expected):
+    """It is in the page for the library; over RESP the client says it."""
+    told = [{"fingerprint": replace(asked, **learned)}] * 2 + [{"fingerprint": asked} | words]
     for way in ways:
-        way.accept(stored, A, {}, domain="example.com")
-    told = [asked, asked, raw]
-    found = [
-        same(
-            [
-                way.reserve(key=key, domain="example.com", **some[number])
-                for way, some in zip(ways, told, strict=True)
-            ]
-        )[:3]
-        for number, key in enumerate((B, C))
+        way.accept(page(identity=saying(8)), A, {}, domain="example.com")
+    answers = [
+        way.reserve(key=B, **({"domain": "example.com"} | given))
+        for way, given in zip(ways, told, strict=True)
     ]
-    assert found == [("near_duplicate", "", A), ("exempt", "unread", None)]
+    assert same(answers)[:3] == expected
 
 
 def test_wrong_options_of_an_insert_leave_the_reservation(service):

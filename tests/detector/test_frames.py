@@ -14,18 +14,10 @@ from picture_site import SITE, learned_late, picture, text
 
 import dedup
 from dedup.core.fingerprint import read_page
-from dedup.detector.frames import (
-    FIRST_SETS,
-    SET_BYTES,
-    SITE_BLOCKS,
-    Frames,
-    Share,
-    frame_above,
-    is_partly,
-    is_unread,
-)
+from dedup.detector.frames import Frames, is_partly, is_unread
 from dedup.scan import scan
 from dedup.scan.values import ScanJob
+from dedup.store.site_blocks import FIRST_SETS, SET_BYTES, SITE_BLOCKS, Share, frame_above
 
 
 def urls(count: int) -> Iterator[tuple[int, str]]:

@@ -286,7 +286,7 @@ def test_what_is_missing_is_a_usage_error(files, tmp_path, monkeypatch):
         (call("--pages", files / "pages.jsonl"), "Give either --set, or --pages with --pairs"),
         (given_files(files, "--set", files), "Give either --set, or --pages with --pairs"),
         (call("--set", empty), "no labelled set: there is no pages.jsonl"),
-        (compressed, "pip install 'crawl-dedup[eval]'"),
+        (compressed, "pip install '.[eval]'"),
     ):
         assert result.exit_code == 2
         assert message in " ".join(result.stderr.split())

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import click
@@ -88,9 +89,9 @@ def test_the_tutorial_drops_near_duplicates(tutorial):
 
 
 def shapes(text):
-    """Return the lines of a summary without what differs from crawl to crawl: numbers, classes, what pages brought."""
+    """Return the lines of a summary without what differs from crawl to crawl: numbers, URLs, what pages brought."""
     text = re.sub(r"\d[\d,]*", "N", text)
-    text = re.sub(r"(?<=unparsed: ).*(?=;)", "CLASSES", text)
+    text = re.sub(r"(?<=unparsed: ).*", "URLS", text)
     text = re.sub(r"(?<=checked: ).*(?=;)", "BROUGHT", text)
     return text.splitlines()
 
@@ -99,7 +100,7 @@ def shapes(text):
 def test_the_log_in_the_readme_is_that_of_the_tutorial(tutorial):
     """Each line of the README's excerpt has the words of a line that the tutorial's crawl logged."""
     text = (ROOT / "README.md").read_text("utf-8")
-    excerpt = text.partition("The end of a crawl's log")[2].split("```")[1].removeprefix("text\n")
+    excerpt = text.partition("The log ends")[2].split("```")[1].removeprefix("text\n")
     said = {line.rpartition("INFO: ")[2] for line in shapes(tutorial[1])}
     assert len(shapes(excerpt)) == 4
     assert [line for line in shapes(excerpt) if line not in said] == []
@@ -214,27 +215,22 @@ def test_the_reference_has_every_name():
     assert named - {"ReserveOptions"} == {*dedup.__all__}
 
 
-HOUSE_WORDS = (  # words that a reader of these pages stumbled over: say it in the trade's words
-    r"word triples alike|kept all the same|asks for something|without end|given back|on credit"
-    r"|under their own key|the site not known|nobody|anew\b|whoever"
-)
-
-
-def test_pages_for_users_use_the_words_of_the_trade():
-    """README, the pages, and the help of every command."""
-    texts = {name(page): page.read_text("utf-8") for page in PAGES}
-    context = click.Context(main)
-    for command in main.list_commands(context):
-        found = main.get_command(context, command)
-        inner = getattr(found, "commands", {})
-        texts |= {f"{command} {n}": c.get_help(context) for n, c in {"": found, **inner}.items()}
-    wrong = {n: re.findall(HOUSE_WORDS, text) for n, text in texts.items()}
-    assert {n: words for n, words in wrong.items() if words} == {}
+def test_the_badges_are_true():
+    """Systems, Python versions and licence are those of the workflow and of the package."""
+    made = runpy.run_path(str(DOCS / "pictures" / "badges.py"))["made"]()
+    assert {path.name: path.read_text("utf-8") for path in made} == {
+        path.name: text for path, text in made.items()
+    }
 
 
 UNPUBLISHED = re.compile(r"pip install (?:-\S+ )*['\"]?crawl-dedup")
+INSTALLING = [
+    *PAGES,
+    *(p for top in ("dedup", "examples") for p in (ROOT / top).rglob("*.*") if p.suffix != ".pyc"),
+]
 
 
-def test_no_page_installs_what_is_not_published():
-    """Until the package is on an index, pages install it from a clone."""
-    assert [name(p) for p in PAGES if UNPUBLISHED.search(p.read_text("utf-8"))] == []
+def test_nothing_installs_what_is_not_published():
+    """Until the package is on an index, pages, messages and examples install it from a checkout."""
+    texts = {name(p): p.read_bytes().decode(errors="replace") for p in INSTALLING if p.is_file()}
+    assert [each for each, text in texts.items() if UNPUBLISHED.search(text)] == []

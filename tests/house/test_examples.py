@@ -273,7 +273,7 @@ def test_only_changes_are_embedded(tmp_path):
         ("asyncio_crawl.py", "usage: python examples/asyncio_crawl.py"),
         ("embed_changes.py", "usage: python examples/embed_changes.py"),
         ("stream.py", "usage: python examples/stream.py HOST:PORT"),
-        ("spark_job.py", "pip install 'crawl-dedup[spark]'"),
+        ("spark_job.py", "pip install '.[spark]'"),
     ],
 )
 def test_an_example_is_short_and_says_what_it_needs(name, said):

@@ -23,10 +23,13 @@ ROOT = Path(__file__).parents[2]
 NATIVE, BUILD = ROOT / "native", ROOT / "build" / "paper"
 HEADERS = (NATIVE / "include" / "ndd.h", NATIVE / "paper" / "ndd_paper.h")
 BIN = Path(sys.executable).parent
+CMAKE = BIN / "cmake"
 
 
 def built() -> Path:
     """Return the shared library, built anew if a source is younger; one process at a time builds."""
+    if not CMAKE.exists():
+        raise ModuleNotFoundError(f"{CMAKE} is missing: run pip install --group build")
     library = BUILD / ("libndd_paper.dylib" if sys.platform == "darwin" else "libndd_paper.so")
     sources = [*NATIVE.rglob("*.[ch]"), NATIVE / "CMakeLists.txt"]
     youngest = max(path.stat().st_mtime for path in sources)
@@ -35,8 +38,8 @@ def built() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not library.exists() or library.stat().st_mtime < youngest:
             ninja = f"-DCMAKE_MAKE_PROGRAM={BIN / 'ninja'}"
-            _run(BIN / "cmake", "-S", NATIVE, "-B", BUILD, "-G", "Ninja", "-DNDD_PAPER=ON", ninja)
-            _run(BIN / "cmake", "--build", BUILD, "--target", "ndd_paper")
+            _run(CMAKE, "-S", NATIVE, "-B", BUILD, "-G", "Ninja", "-DNDD_PAPER=ON", ninja)
+            _run(CMAKE, "--build", BUILD, "--target", "ndd_paper")
             os.utime(library)
     return library
 

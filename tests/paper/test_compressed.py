@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+
+pytest.importorskip("paper_library", exc_type=ModuleNotFoundError)  # needs cmake
+
 from compressed import CODECS, Compressed, compress
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

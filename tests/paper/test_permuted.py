@@ -4,6 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+
+pytest.importorskip("paper_library", exc_type=ModuleNotFoundError)  # needs cmake
+
 from designs import paper_designs
 from permuted import CODECS, PermutedTables
 from table_oracle import clustered, uniform

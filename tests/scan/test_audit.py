@@ -165,8 +165,8 @@ def test_the_terminal_says_the_same(tmp_path, documents):
     share = "33.3 % (1; 95 % interval 6.1 to 79.2 %)"
     assert result.stdout.splitlines()[:3] == [
         "3 removed documents in favour of 2 others; 3 pairs judged of 3 drawn",
-        f"no copies (Jaccard of 3-token shingles under 0.8): {share}",
-        f"no near-duplicates by our verdict: {share}",
+        f"no copies (Jaccard similarity under 0.8): {share}",
+        f"no near-duplicates by the verdict of dedup scan: {share}",
     ]
     assert "\n4\n  not like 3 (Jaccard 0.00)\n  [-w" in result.stdout
 
@@ -180,18 +180,6 @@ def test_documents_that_are_not_there_are_counted(tmp_path, documents):
     assert result.exit_code == 1
     assert "none of the 3 documents" in result.stderr
     assert "--id-field" in result.stderr
-
-
-def test_a_folder_is_what_spark_means_by_it(tmp_path, documents):
-    """Its files by name, without those of jobs that failed."""
-    for name, pairs in (
-        ("a.jsonl", PAIRS[:2]),
-        ("b.jsonl", PAIRS[2:]),
-        ("_temporary/0/a.jsonl", PAIRS),
-    ):
-        (tmp_path / "r" / name).parent.mkdir(parents=True, exist_ok=True)
-        lines(tmp_path / "r" / name, [{"kept": a, "removed": b} for a, b in pairs])
-    assert audited(tmp_path / "r", documents, "--id-field", "id")["removed"] == 3
 
 
 @pytest.mark.parametrize(

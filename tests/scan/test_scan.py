@@ -361,7 +361,10 @@ def test_files_of_a_folder_that_are_not_read_are_counted(tmp_path):
         (folder / name).write_text("{}")
     done = call(folder)
     assert done.exit_code == 0
-    assert f"5 files not read, such as {folder / names[0]}: the name says no format" in done.stdout
+    assert (
+        f"5 files not read, such as {folder / names[0]}: no format is known by that name"
+        in done.stdout
+    )
     assert json.loads(call(folder, "--json").stdout)["files_not_read"] == 5
 
 

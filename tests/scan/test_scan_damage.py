@@ -28,7 +28,7 @@ from scanning import (
 from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, scan
 from dedup.scan.records import read_lines
-from dedup.scan.values import Broken, RawPage, ReadingOptions
+from dedup.scan.values import Broken, ReadingOptions
 from dedup.scan.warc import read_warc
 
 PAGES = mixed(30, 3)
@@ -90,31 +90,6 @@ def test_a_wrong_length_costs_its_record_and_no_other(tmp_path):
     assert places[0][0].startswith("after the record")
 
 
-def test_every_cut_and_every_flipped_byte_leaves_the_other_records(tmp_path):
-    """A WARC cut or changed anywhere: the records before are read, and those after a change."""
-    found = records([page(f"http://a/{i}", i) for i in range(3)])
-    parts = [gzip.compress(record) for record in found]
-    data = b"".join(parts)
-    rows = judged([page(f"http://a/{i}", i) for i in range(3)])
-    path, reading = tmp_path / "p.warc.gz", ReadingOptions("url", "html", 1 << 20, recipe_of())
-    rng = random.Random(1)
-    ends = [len(parts[0]), len(parts[0]) + len(parts[1]), len(data)]
-    for at in rng.sample(range(len(data)), 60):
-        path.write_bytes(data[:at])
-        seen = [r.url for r in read_warc(str(path), reading) if isinstance(r, RawPage)]
-        whole = sum(
-            end <= at for end in ends
-        )  # one more if all that is cut is what follows the body
-        assert seen in ([row[0] for row in rows[:n]] for n in (whole, whole + 1))
-        changed = bytearray(data)
-        changed[at] ^= 1 << rng.randrange(8)
-        path.write_bytes(changed)
-        seen = [r.url for r in read_warc(str(path), reading) if isinstance(r, RawPage)]
-        hit = sum(end <= at for end in ends)
-        for number in {0, 1, 2} - {hit}:
-            assert rows[number][0] in seen, at
-
-
 def test_bad_lines_are_named_by_their_number(tmp_path):
     """Lines that are no JSON, have no page, or no text: each is named, the others are read."""
     bad = ["{", "[]", '"x"', '{"url": "http://a/"}', '{"url": 1, "html": ""}', "null", "\\ud800"]
@@ -172,7 +147,7 @@ def test_broken_parquet_is_named(tmp_path):
     assert (summary.pages, [p for p, _ in places]) == (1, ["row 2", "row 3"])
     changed = bytearray(good)
     rng = random.Random(2)
-    for _ in range(40):
+    for _ in range(15):
         at = rng.randrange(len(good))
         changed[at] ^= 255
         path.write_bytes(changed)

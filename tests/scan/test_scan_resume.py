@@ -53,8 +53,8 @@ def dies(room, name):
 dies(run.Work, "_write_position")
 dies(accepted.AcceptedLayers, "commit")
 dies(run, "_update")
-dies(kept._Copy, "_copy")
-dies(kept._Copy, "_keep_state")
+dies(kept, "_copy_unit")
+dies(kept, "replace_file")
 dies(kept, "sync_folder")
 dies(verdicts, "write_report")
 dies(run, "finish")
@@ -165,7 +165,7 @@ def outcome(tmp_path, name):
 
 @pytest.mark.sized
 def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
-    """Killed before and after every single step (in `make test` every 15th) in turn, and resumed once."""
+    """Killed before and after every single step (in `make test` every 25th) in turn, and resumed once."""
     done, summary = run(tmp_path, "whole.jsonl", inputs, "", *keeping(tmp_path, "whole.jsonl"))
     assert done
     whole = outcome(tmp_path, "whole.jsonl")
@@ -173,7 +173,7 @@ def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
     assert json.loads(summary)["broken"] >= 2
     assert len(rows) > 120
     assert len(whole["kept"]) > 10
-    every = f"every = {sized(quick=15, full=1)}\n"
+    every = f"every = {sized(quick=25, full=1)}\n"
     command = [sys.executable, "-c", CHILD + every + EVERYWHERE, tmp_path]
     command += [*arguments(tmp_path, "{}", inputs), *keeping(tmp_path, "{}"), "--processes", "1"]
     done = subprocess.run(

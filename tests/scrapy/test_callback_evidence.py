@@ -3,7 +3,7 @@
 import pytest
 
 from dedup.scrapy.evidence import callbacks as module
-from dedup.scrapy.evidence.callbacks import FEW, LOOKED, CallbackEvidence
+from dedup.scrapy.evidence.callbacks import EXAMINED, FEW, CallbackEvidence
 from dedup.scrapy.evidence.items import FieldKinds
 
 HOLDS = FieldKinds(holds_page=True, is_text=False, data={})
@@ -31,7 +31,7 @@ def test_items_that_hold_nothing_but_the_page(page: list[FieldKinds]) -> None:
     assert not noted(*[page] * (FEW - 1)).stores_pages("parse")
     assert noted(*[page] * FEW).stores_pages("parse")
     assert not noted(*[page] * FEW).stores_pages("another")
-    assert noted(*[page] * FEW).stores_only_pages("parse") == (not page[0].data)
+    assert noted(*[page] * FEW).stores_pages("parse", only=True) == (not page[0].data)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_a_callback_that_asks_for_more_than_links_keeps_no_pages() -> None:
     assert evidence.stores_pages("parse")
     evidence.note_request("parse", linked=False)
     assert not evidence.stores_pages("parse")
-    assert evidence.looks_at_requests("parse")  # of a page without items: it shows nothing then
-    assert not evidence.looks_at_requests("parse", has_items=True)
-    for _ in range(LOOKED):
-        assert evidence.looks_at_requests("linked")
+    assert evidence.examines_requests("parse")  # of a page without items: it shows nothing then
+    assert not evidence.examines_requests("parse", has_items=True)
+    for _ in range(EXAMINED):
+        assert evidence.examines_requests("linked")
         evidence.note_request("linked", linked=True)
-    assert not evidence.looks_at_requests("linked")
+    assert not evidence.examines_requests("linked")
 
 
 def test_callbacks_beyond_the_bound_keep_no_pages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,12 +155,12 @@ def test_a_parameter_means_nothing_once_many_pages_have_brought_the_same() -> No
 def test_a_budget_ends_and_news_opens_it() -> None:
     """What waits goes out in turn, and is paid for; other callbacks and sites have budgets of their own."""
     budget: LinkBudget[str] = LinkBudget()
-    assert all(budget.pay(PAYS, "paid") for _ in range(LINKS))
-    assert not any(budget.pay(PAYS, f"{n}") for n in range(25))
-    assert budget.pay(PAYS._replace(site="b.example"), "another")
+    assert {budget.pay(PAYS, "paid") for _ in range(LINKS)} == {"paid"}
+    assert {budget.pay(PAYS, f"{n}") for n in range(25)} == {"waits"}
+    assert budget.pay(PAYS._replace(site="b.example"), "another") == "paid"
     assert budget.waiting == {PAYS: 25}
     assert budget.news(PAYS) == [f"{n}" for n in range(10)]
-    assert budget.pay(PAYS, "paid")
+    assert budget.pay(PAYS, "paid") == "paid"
     assert budget.news(PAYS) + budget.news(PAYS) == [f"{n}" for n in range(10, 25)]
     assert budget.waiting == {}
 
@@ -183,8 +183,8 @@ def test_requests_that_wait_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     """Those beyond are counted with them."""
     monkeypatch.setattr(link_budget, "WAITING", 3)
     budget: LinkBudget[int] = LinkBudget()
-    for n in range(LINKS + 5):
-        budget.pay(PAYS, n)
+    became = [budget.pay(PAYS, n) for n in range(LINKS + 5)]
+    assert became == ["paid"] * LINKS + ["waits"] * 3 + ["lost"] * 2
     assert budget.waiting == {PAYS: 5}
     assert budget.news(PAYS) == [LINKS, LINKS + 1, LINKS + 2]
 
@@ -220,5 +220,5 @@ def test_evidence_survives_its_file(tmp_path: Any) -> None:
     assert [(b, r.url) for b, r in resumed.budget.held()] == [
         (PAYS, f"http://a.example/?page={LINKS}")
     ]
-    assert not resumed.budget.pay(PAYS, again)
+    assert resumed.budget.pay(PAYS, again) == "waits"
     assert resumed.seen.has_item("parse", b"1" * 8)

@@ -18,7 +18,7 @@ TRUSTING = TEXT | {"DEDUP_SERVICE": "auto", "DEDUP_TIMEOUT_SECONDS": 60}
 
 def crawl(folder, port: int, **settings):
     """Crawl where the usual port of a service is this one."""
-    at = f"import dedup.scrapy.memory.service as local; local.PORT = {port}\n"
+    at = f"import dedup.wire.client.discovery as local; local.PORT = {port}\n"
     return run_case(folder, Case(PAGES, settings=TRUSTING | settings), setup=PATIENT + at)
 
 
@@ -75,7 +75,7 @@ def test_store_is_used_without_the_extra(tmp_path):
     """What speaks to a service is not installed: the log says what to install."""
     setup = "import sys; sys.modules['hiredis'] = None"
     crawled = run_case(tmp_path, Case(PAGES, settings=TRUSTING), setup=setup)
-    assert_the_store_was_used(crawled, tmp_path, "pip install 'crawl-dedup[client]'")
+    assert_the_store_was_used(crawled, tmp_path, "pip install '.[client]'")
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,6 @@ Each site is small, and has the kind of trouble that its test names; the spiders
 
 import pytest
 from crawling import TEXT, Case, Crawl, Page, article, hub, run_cases
-from scrapy.settings import Settings
-
-from dedup.scrapy.settings import Config, without_effect
 
 COUNT = 12  # of contents on most sites
 
@@ -282,12 +279,9 @@ def test_settings_that_do_not_work_together_and_unknown_ones_are_named(tmp_path)
     """A warning says what does nothing, and what was meant; each alone is allowed. A 404 of robots.txt asks for no memory."""
     more = {"ROBOTSTXT_OBEY": True, "DEDUP_EXEMPT": []}
     cases = {name: Case({"/": hub()}, settings=more | given) for name, (given, _) in SAID.items()}
-    for name, crawl in run_cases(tmp_path, cases).items():
-        given, warned = SAID[name]
-        assert crawl.log.count(warned) == 1
+    cases["alone"] = Case({"/": hub()}, settings=more | {"DEDUP_SIMILARITY": "paper"})
+    for crawl in run_cases(tmp_path, cases).values():
+        for warned in {said for _, said in SAID.values()}:
+            assert crawl.log.count(warned) == 1  # of the spider that has it
         assert "/robots.txt" in crawl.requested
         assert crawl.faults == {}
-        allowed = {
-            setting: value for setting, value in given.items() if setting.endswith(("URLS", "ITY"))
-        }
-        assert not [*without_effect(Config.from_settings(Settings(allowed)))]

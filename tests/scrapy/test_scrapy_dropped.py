@@ -22,6 +22,7 @@ from picture_site import picture
 from dedup.report.drops import read_drops
 
 COPIES = 20
+ROOMS = 500
 PAGES = {
     "/": hub("/first", *(f"/first?copy={n}" for n in range(COPIES)), "/other"),
     "/first": article(1, text=f"{words(1)} closing word one"),
@@ -99,6 +100,34 @@ def test_what_was_learned_of_the_site_is_said_of_its_pages(tmp_path):
     assert said == f"unread ({read} nothing is new)"
     said = call("why", f"{crawl.url}/copy?b", "--drops", drops).stdout
     assert "of its site       read 160 words; " in said
+
+
+def test_promise_1_what_only_a_near_duplicate_leads_to_is_asked_for_or_listed(tmp_path):
+    """Pages of one text with links to others of them, more than the link budget pays for; why names the budget."""
+    rooms = {
+        f"/m/{n}": article(1, *(f"/m/{(n * 7 + k) % ROOMS}" for k in range(6)), frame=f"{n}")
+        for n in range(ROOMS)
+    }
+    files = {proof: tmp_path / f"{proof}.jsonl" for proof in ("items", "text")}
+    cases = {
+        proof: Case(
+            rooms | {"/": hub("/m/1")}, BEGINS, {"DEDUP_PROOF": proof, "DEDUP_DROPPED": str(file)}
+        )
+        for proof, file in files.items()
+    }
+    for proof, crawl in run_cases(tmp_path, cases).items():
+        lines = [e for e in read_drops(files[proof]) if e.action == "not_requested"]
+        listed = [e.url.removeprefix(crawl.url) for e in lines]
+        pages = [int(path.removeprefix("/m/")) for path in crawl.requested if path != "/"]
+        linked = {f"/m/{(n * 7 + k) % ROOMS}" for n in pages for k in range(6)}
+        assert linked - {*crawl.requested} == {*listed}
+        assert 100 < len(listed) == len({*listed})
+        assert f"{len(listed)} requests wait for something new" in crawl.log
+        assert crawl.stat("items/withheld") > 0
+    said = call("why", f"{crawl.url}{listed[0]}", "--drops", files["text"]).stdout
+    assert "was not requested: near-duplicates have a link to it" in said
+    assert f"linked from       {crawl.url}/m/" in said
+    assert "waited for        link budget of parse on 127.0.0.1" in said
 
 
 def test_a_new_crawl_begins_an_empty_file(tmp_path):

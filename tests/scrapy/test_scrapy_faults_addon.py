@@ -105,10 +105,8 @@ class Write:
         return item
 """
 
-# What fails there is taken for an item that cannot be read, or a request that cannot be made again.
-SILENT = (
-    "scrapy.evidence.items.", "scrapy.page.request.again", "scrapy.memory.state.packed", "scrapy.memory.state._is_plain",
-)  # fmt: skip
+# What fails there is taken for an item that cannot be read.
+SILENT = ("scrapy.evidence.items.",)
 
 Faulty = dict[tuple[str, str, str], Crawl]  # by way, point, kind
 

@@ -603,11 +603,11 @@ def test_pages_that_bring_nothing_new_end(crawls, name):
 
 
 FULL = """
-import dedup.scrapy.page.checked as checked
-checked.HELD = 2
+import dedup.scrapy.page.output as output
+output.HELD = 2
 def fails(self, passing):
     raise RuntimeError("a fault of ours")
-checked.CheckedPage._released = fails
+output.CheckedPage._released = fails
 """
 
 

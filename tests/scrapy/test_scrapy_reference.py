@@ -22,6 +22,10 @@ def page(name: str) -> str:
     return (ROOT / "docs" / "reference" / name).read_text()
 
 
+def settings_pages() -> str:
+    return page("settings.md") + page("rare-settings.md")
+
+
 def first_column(text: str) -> set[str]:
     return set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
 
@@ -38,17 +42,15 @@ class Reads(Settings):
 
 
 def test_settings():
-    """docs/reference/settings.md has a row for each setting that is read, and names no other."""
+    """The two pages of settings have a row for each setting that is read, and name no other."""
     config.Config.from_settings(Reads())
-    assert {n for n in first_column(page("settings.md")) if n.isupper()} == Reads.asked
-    assert set(re.findall(r"DEDUP_[A-Z_]+", page("settings.md"))) == Reads.asked
+    assert {n for n in first_column(settings_pages()) if n.isupper()} == Reads.asked
+    assert set(re.findall(r"DEDUP_[A-Z_]+", settings_pages())) == Reads.asked
 
 
 def test_settings_say_their_defaults_and_ranges():
-    """docs/reference/settings.md has the default, choices and bounds of the table of settings."""
-    rows = re.findall(
-        r"^\| `DEDUP_(\w+)` \| ([^|]*) \| ([^|]*) \|", page("settings.md"), re.MULTILINE
-    )
+    """The two pages have the default, choices and bounds of the table of settings."""
+    rows = re.findall(r"^\| `DEDUP_(\w+)` \| ([^|]*) \| ([^|]*) \|", settings_pages(), re.MULTILINE)
     of_services = {"kafka", "topic"}
     assert {name.lower() for name, _, _ in rows} == set(SETTINGS) - of_services
     for name, default, allowed in rows:

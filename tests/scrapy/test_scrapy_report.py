@@ -4,7 +4,6 @@ import json
 import re
 from datetime import UTC, datetime
 from html import unescape
-from types import SimpleNamespace
 
 import pytest
 from crawling import Case, article, hub, run_case, run_cases, words
@@ -12,12 +11,12 @@ from detecting import verdict_on
 
 from dedup.core.fingerprint import fingerprint
 from dedup.model.recipes import recipe_of
+from dedup.report import journal as journals
 from dedup.report.crawl import Crawl, crawl_report, json_report
 from dedup.report.html import html_page
+from dedup.report.journal import Journal, JudgedPage
 from dedup.report.parts import Link, ListEntry, ReportPage, TablePart
-from dedup.scrapy.report import JudgedPage
-from dedup.scrapy.report import journal as journals
-from dedup.scrapy.report.journal import Journal
+from dedup.scrapy.report import words_of
 
 COPIES = 60
 PAGES = {
@@ -91,9 +90,9 @@ def test_the_group_is_shown_with_its_differences(crawl):
     assert "<del>one</del>" in page
     # the pattern of the copies: how its URLs differ, how many were dropped, and brought nothing new
     section = unescape(
-        page.partition("What near-duplicates brought</h2>")[2].partition("</section>")[0]
+        page.partition("What near-duplicates gave</h2>")[2].partition("</section>")[0]
     )
-    (row,) = re.findall(r"<tr><td>parse, parameter `copy` added .*</tr>", section)
+    (row,) = re.findall(r"<tr><td>parse, parameter <code>copy</code> added .*</tr>", section)
     numbers = re.findall(r'number">(\d+)', row)
     expected = [crawl.stat("near_duplicate"), crawl.stat("items/equal"), 0, 0]
     assert [int(n) for n in numbers] == expected
@@ -192,7 +191,7 @@ def test_a_report_for_programs(tmp_path):
     assert found["pages"][f"{crawl.url}/first"] == "unique"
     assert found["pages"][f"{crawl.url}/short"] == "short"
     said = found["pages"][f"{crawl.url}/first?copy=0"]
-    assert said == f"checked against {crawl.url}/first; withheld: 1 item"
+    assert said == f"checked against {crawl.url}/first: nothing new; withheld: 1 item"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,7 @@ def test_a_report_for_programs(tmp_path):
         ({"unique": 10}, "Nothing stands out."),
         ({"unique": 10, "error/fault": 1}, "See the warnings above."),
         ({"unique": 50, "exempt/in_flight": 1}, "a longer DEDUP_WAIT_SECONDS"),
-        ({"unique": 5, "checked": 5, "items/equal": 4}, "4 of 5 checked pages brought nothing"),
+        ({"unique": 5, "checked": 5, "items/equal": 4}, "4 of 5 checked pages gave nothing new"),
     ],
 )
 def test_advice(stats, advised):
@@ -213,7 +212,7 @@ def test_advice(stats, advised):
 
 def test_the_riskiest_groups_come_first():
     """Groups are ordered by the least similarity of their copies, not by their size."""
-    journal = Journal("drop", None)
+    journal = Journal("drop", None, words_of)
     for key, similarities in (("a", (0.99, 0.98, 1.0)), ("b", (1.0, 0.89)), ("c", (0.95,))):
         judge(journal, of := f"http://a.test/{key}", None, b"<p>word")
         for number, similarity in enumerate(similarities):
@@ -258,8 +257,7 @@ def judge(journal: Journal, key: str, of: str | None, body: bytes, similarity: f
     alike = (None, None, None) if of is None else (0, similarity, "same")
     token = "token" if of is None else None
     verdict = verdict_on(status, "", key, of, *alike, page, token)
-    response = SimpleNamespace(url=key, body=body, encoding="utf-8")
-    journal.judged(JudgedPage(verdict, response, recipe_of(None), "parse"))
+    journal.judged(JudgedPage(verdict, key, body, "utf-8", recipe_of(None), "parse"))
 
 
 def test_the_journal_is_bounded(monkeypatch):
@@ -267,7 +265,7 @@ def test_the_journal_is_bounded(monkeypatch):
     bounds = {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000, "PAGES": 6}
     for name, most in bounds.items():
         monkeypatch.setattr(journals, name, most)
-    journal = Journal("drop", None)
+    journal = Journal("drop", None, words_of)
     for n in range(20):
         judge(journal, f"http://host{n}.test/", None, b"<p>" + b"word " * 100)
         for copy in range(5):
@@ -306,3 +304,42 @@ def test_figures_are_the_difference_to_the_crawl_without_dedup(tmp_path):
     )  # those of dropped pages were never made
     requests = before.stats["downloader/request_count"] - after.stats["downloader/request_count"]
     assert found.get("dedup/requests/withheld", 0) == requests == 0
+
+
+def test_what_a_reader_stumbles_over():
+    """Code in a sentence is code, paths are plain, a host has a name, and copies with the same text are one row."""
+    crawl = Crawl("drop", settings={"DEDUP_PATH": "/home/../data/store", "DEDUP_REPORT": "r.html"})
+    crawl.dropped_file = "/home/one/../dropped.jsonl"
+    crawl.noisy_fields = {"views": 40}
+    crawl.hosts = {"": journals.Host(3, 1)}
+    crawl.near_duplicates = {
+        f"http://a.test/{n}": journals.CopyGroup(
+            2, 1.0, [journals.CopyExample(f"http://a.test/{n}?p=1", 0, 1.0)]
+        )
+        for n in range(300)
+    }
+    page = html_page(crawl_report(crawl))
+    assert "`" not in page.partition("</style>")[2]
+    assert "<code>views</code> alone" in page
+    assert "/../" not in page
+    assert "<td>(no host)</td>" in page
+    assert "300 pages with 600 copies whose main text is the same." in page
+    assert "http://a.test/7" not in page
+
+
+PRICES = TITLES.replace("[:20]}", '[:20], "price": response.css("b::text").get()}')
+
+
+def test_a_checked_page_says_why_it_was_kept(tmp_path):
+    """The field that differs from its match's; and it is a match whose text is at hand when a copy of it is dropped."""
+    price = {f"/{n}": article(1, text=f"{words(1)} <b>{n}</b>") for n in (7, 8)}
+    copies = {f"/{n}?ref={k}": price[f"/{n}"] for n in (7, 8) for k in range(20)}
+    pages = {"/": hub("/7", "/8", *copies), **price, **copies}
+    report, drops = tmp_path / "r.json", tmp_path / "drops.jsonl"
+    settings = {"DEDUP_REPORT": str(report), "DEDUP_DROPPED": str(drops)}
+    crawl = run_case(tmp_path, Case(pages, PRICES, settings))
+    found = json.loads(report.read_text())["pages"]
+    assert found[f"{crawl.url}/8"] == f"checked against {crawl.url}/7: `price` differs"
+    lines = [json.loads(line) for line in drops.read_text().splitlines()]
+    assert {line["of"] for line in lines} == {f"{crawl.url}/7", f"{crawl.url}/8"}
+    assert None not in [line["differs"] for line in lines]

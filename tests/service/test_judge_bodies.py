@@ -19,6 +19,8 @@ from services import Serving
 from starlette.datastructures import QueryParams
 
 from dedup.core.packed import gunzipped
+from dedup.model.errors import DedupError
+from dedup.service.core.access import ALL, Caller
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Operations
 from dedup.service.http.server import _Endpoints
@@ -85,6 +87,7 @@ BODIES = {
     "insert": ("insert", JSON, {}, json.dumps({"ns": "a", "items": [{"key": f"k{i}" * 60, "token": "t" * 60} for i in range(10_000)]}).encode()),
     "insert, empty lists": ("insert", JSON, {}, b'{"ns": "a", "items": [' + b"[]," * (MOST // 3) + b"[]]}"),
     "forget, short keys": ("forget", JSON, {}, b'{"ns": "a", "keys": [' + b'"k",' * (MOST // 4) + b'"k"]}'),
+    "insert, one row": ("insert", JSON, {}, b'{"ns": "a", "items": [{"key": "k", "token": "t", "paid": [' + b"[]," * (MOST // 3) + b"[]]}]}"),
     "release": ("release", JSON, {}, json.dumps({"ns": "a", "items": [{"key": "k", "token": "t"}] * 10_000}).encode()),
 }  # fmt: skip
 
@@ -126,11 +129,11 @@ async def longest_turn(folder, path, headers, query, body):
         headers=headers,
         query_params=QueryParams(query),
         body=read,
-        state=SimpleNamespace(hold=hold),
+        state=SimpleNamespace(hold=hold, caller=Caller("", ALL, "")),
     )
     other = asyncio.ensure_future(another_client())
     await asyncio.sleep(0)
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(DedupError):
         await (do.judge(request) if path == "judge" else do.post(path)(request))
     is_done = True
     await other

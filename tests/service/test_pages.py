@@ -5,7 +5,6 @@ picture is kept for people where DEDUP_SCREENSHOTS asks for it.
 """
 
 import re
-from types import SimpleNamespace
 
 import pytest
 from browsing import MAY_CRASH, dashboard, faults, kept, opened
@@ -16,8 +15,8 @@ from playwright.sync_api import expect
 import dedup
 from dedup.report.crawl import Crawl, crawl_report
 from dedup.report.html import html_page
-from dedup.scrapy.report import JudgedPage
-from dedup.scrapy.report.journal import Journal
+from dedup.report.journal import Journal, JudgedPage
+from dedup.scrapy.report import words_of
 
 pytestmark = [pytest.mark.long, MAY_CRASH]
 
@@ -26,7 +25,7 @@ SIZES = [(390, "dark"), (1280, "light")]
 
 def long_report(folder):
     """A crawl's report on a host of copies, whose addresses and words are long."""
-    journal = Journal("drop", None)
+    journal = Journal("drop", None, words_of)
     said = " ".join(f"word{n}" for n in range(80))
     host = f"http://{'a-rather-long-name.' * 3}example"
     for n in range(40):
@@ -37,8 +36,7 @@ def long_report(folder):
         verdict = verdict_on(
             status, "", key, of, n % 8, 0.97, "unknown", dedup.fingerprint(body), token
         )
-        response = SimpleNamespace(url=key, body=body, encoding="utf-8")
-        journal.judged(JudgedPage(verdict, response, dedup.recipe_of(None), "parse"))
+        journal.judged(JudgedPage(verdict, key, body, "utf-8", dedup.recipe_of(None), "parse"))
     journal.crawl.stats = {"probed": 40, "near_duplicate": 39, "unique": 1, "exempt/short": 3}
     journal.crawl.requests = 45
     return written(folder / "long-report.html", journal.crawl)

@@ -158,10 +158,8 @@ def test_options_are_those_of_resp(call, ns):
         ("insert", {"ns": "d"}, 400, "ERR"),
         ("insert", {"ns": "../x", "items": []}, 400, "ERR"),
         ("insert", {"ns": "d", "items": [], "more": 1}, 400, "ERR"),
-        ("insert", {"ns": "d", "items": [{"key": "k", "token": 1}]}, 400, "ERR"),
         ("judge", {"ns": "d", "url": "http://a/", "html": "x", "distance": 40}, 409, "DISTANCE"),
         ("insert", b"x" * 3_000_001, 413, "LIMIT"),
-        ("forget", {"ns": "d", "keys": ["k" * 8193]}, 400, "ERR"),
     ],
     ids=lambda value: repr(value)[:40],
 )  # fmt: skip
@@ -169,6 +167,34 @@ def test_errors_are_described_and_name_their_code(call, path, body, status, code
     """A wrong request has the status that the description gives, a code and a message."""
     got, answer = call("POST", f"/v1/{path}", body)
     assert (got, answer["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "right", "wrong", "named"),
+    [
+        ("insert", "items", {"key": "k", "token": "t"}, {"error": {"code": "ERR"}}, "`error`"),
+        ("insert", "items", {"key": "k", "token": "t"}, {"key": "k", "token": 1}, "$.token"),
+        ("release", "items", {"key": "k", "token": "t"}, {"key": "k"}, "`token`"),
+        ("forget", "keys", "k", "k" * 8193, "8192"),
+        ("forget", "keys", "k", "", "1"),
+        ("judge", "pages", {"url": "http://a/", "text": "x"}, {"error": {"code": "ERR"}}, "`error`"),
+        ("judge", "pages", {"url": "http://a/", "text": "x"}, {"text": "x"}, "`url`"),
+        ("judge", "pages", {"url": "http://a/", "text": "x"}, {"url": "http://a/2"}, "html or text"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_wrong_row_has_one_error_in_its_place(
+    serving, ask, ns, path, field, right, wrong, named, others
+):
+    """The other rows are carried out; a request of this row alone is answered like one of several."""
+    body = {"ns": ns, field: [right] * others + [wrong]}
+    status, _, answer = ask(serving, "POST", f"/v1/{path}", body)
+    assert status == 200
+    *rest, last = answer["results"]
+    assert last["error"]["code"] == "ERR"
+    assert named in last["error"]["message"]
+    assert len(rest) == others
+    assert all(named not in str(each) for each in rest)
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/openapi.json", "/"])
@@ -296,9 +322,9 @@ def sent(serving, data: bytes, pieces: int | None = None, pause: float = 0.0) ->
     ids=lambda garbage: repr(garbage[:30]),
 )
 def test_garbage_ends_its_connection(hasty, garbage):
-    """What is not HTTP is refused with a 4xx, or its connection just ends."""
+    """What is not HTTP is refused with a 4xx, or its connection just ends; RESP is told the other port."""
     answer = sent(hasty, garbage)
-    assert not answer or re.match(rb"HTTP/1.1 4\d\d ", answer), answer
+    assert not answer or re.match(rb"HTTP/1.1 4\d\d |-ERR this is the HTTP port", answer), answer
     assert hasty.get("/livez")[0] == 200
 
 

@@ -12,7 +12,7 @@ from picture_site import SITE, learned_late, picture
 
 pytest.importorskip("pyspark")
 
-from brokers import NoBroker, find_java
+from broker import NoBroker, find_java
 from command_line import call
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -40,7 +40,9 @@ class Disk:
         self.fails = False
         self.names: list[dict[str, int]] = []
         self.versions: dict[int, list[bytes]] = {}
-        self.held: list[BinaryIO] = []  # a removed file's inode is not another one's while it is open
+        self.held: list[
+            BinaryIO
+        ] = []  # a removed file's inode is not another one's while it is open
 
     def look(self) -> None:
         """Note what the files are now."""

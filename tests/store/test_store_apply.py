@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
-from stores import document, replace, run, spread, verified
+from stores import document, replace, spread, verified
 
 import dedup
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
@@ -83,36 +83,6 @@ def test_a_batch_with_a_wrong_document_changes_nothing(tmp_path):
                 store.apply([("c", document("c", 3)), (wrong.key, wrong), ("a", None)], {0: 4})
         assert store.offsets() == {0: 1}
         assert (len(store), "a" in store, "c" in store) == (1, True, False)
-
-
-def test_a_full_disk_takes_neither_changes_nor_offsets(tmp_path):
-    """What was applied before is served on, and the next try goes on from there."""
-    code = """
-        import resource, signal, sys
-        from dedup.store import Store
-        from dedup.model.recipes import NEWEST
-        from dedup.model.page import Document, PageFingerprint
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        with Store.open(sys.argv[1]) as store:
-            at = 0
-            try:
-                while True:
-                    changes = []
-                    for i in range(at, at + 500):
-                        page = PageFingerprint(i << 40, bytes([255, 7]) + bytes(35), 9, 300, NEWEST)
-                        changes.append((str(i), Document(str(i), page, "example.com", 1.5)))
-                    store.apply(changes, {0: at + 500})
-                    at += 500
-            except OSError as error:
-                print(at, len(store), store.offsets(), error.filename.endswith("documents.mdb"))
-    """
-    result = run(code, tmp_path)
-    at, documents, *rest = result.stdout.split(maxsplit=2)
-    assert int(at) == int(documents) > 0, result.stderr
-    assert rest == [f"{{0: {at}}} True\n"]
-    with Store.open(tmp_path) as store:
-        assert store.offsets() == {0: int(at)}
 
 
 def test_damaged_offsets_are_named(tmp_path):

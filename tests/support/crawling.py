@@ -39,8 +39,8 @@ from dedup.model.forms import to_plain
 
 # Setup of a crawl that ends only when a service has taken everything; it is there.
 PATIENT = """
-import dedup.scrapy.memory.service
-dedup.scrapy.memory.service.CLOSE_SECONDS = 240.0
+import dedup.wire.client.updates
+dedup.wire.client.updates.CLOSE_SECONDS = 240.0
 """
 # Of one that soon gives up what nobody takes.
 HURRIED = PATIENT.replace("240.0", "1.0")

@@ -97,20 +97,25 @@ POINTS = sorted(_FOUND)
 # What stands between Scrapy and the rest: the methods that Scrapy calls, and the functions of the guard.
 GUARD = (
     "scrapy.addon.", "scrapy.middlewares.", "scrapy.guard.guarded", "scrapy.guard.run_guarded", "scrapy.guard.count_fault", "scrapy.guard.kind_of",
-    *(f"scrapy.page.watched.{name}" for name in ("watch", "take", "finish", "held", "end", "_failed")),
 )  # fmt: skip
+REPORT = (
+    "report.drops",
+    "report.journal",
+    "report.notes",
+    "report.summary",
+)  # what it calls while a crawl runs
 BY_HAND = {"scrapy.middlewares.DownloaderMiddleware._drop", "scrapy.middlewares._token"}
 
 
 def _addon() -> dict[str, tuple[Any, str]]:
     """Return owner and name of each function and method that is written in the add-on."""
-    for name in ("memory.embedded", "report.journal", "report.summary"):
-        import_module(f"dedup.scrapy.{name}")  # as a crawl does that needs it
+    for name in ("scrapy.memory.embedded", *REPORT):
+        import_module(f"dedup.{name}")  # as a crawl does that needs it
     found: dict[str, tuple[Any, str]] = {}
     for full, module in [*sys.modules.items()]:
-        if not full.startswith(("dedup.scrapy", "dedup.report.drops")):
-            continue
         short = full.removeprefix("dedup.")
+        if not full.startswith("dedup.scrapy") and short not in REPORT:
+            continue
         for name, value in vars(module).items():
             if getattr(value, "__module__", None) != full:
                 continue
@@ -321,8 +326,8 @@ def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
     from dedup.scrapy.middlewares import DownloaderMiddleware
     from dedup.scrapy.page.in_flight import PagesInFlight
+    from dedup.scrapy.page.output import PassingPage
     from dedup.scrapy.page.session import Session
-    from dedup.scrapy.page.watched import Output
     from dedup.store.index import Index
 
     _marked(Session, "_open", "opening")
@@ -334,7 +339,7 @@ def prepare() -> None:
         DownloaderMiddleware: "process_request process_response",
         Session: "forget close",
         PagesInFlight: "end",
-        Output: "__init__",
+        PassingPage: "__init__",
     }.items():
         for name in names.split():
             _counted(owner, name)

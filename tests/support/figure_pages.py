@@ -9,6 +9,7 @@ A recorded entry with rows is the table of its page as it stands.
 Invariant: nothing is measured, and the same file gives the same tables.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -79,9 +80,39 @@ WAYS = {
 
 def readme(held: Any) -> str:
     """What the add-on saves on clean real sites, for a spider that keeps the page."""
-    figures = ("pages", "requests", "parsed", "left", "lost", "missed", "cpu")
+    figures = ("requests", "parsed", "left", "lost", "missed", "cpu")
     lines = _ways(held, "html", figures, ("clean",))
-    return rows(("", *WAYS.values()), lines)
+    return rows(("", *WAYS.values()), [[what.removeprefix("clean: "), *n] for what, *n in lines])
+
+
+def real_crawls(held: Any) -> str:
+    """The crawls of real sites with the add-on, of all spiders, and what they lost."""
+    crawls = [row for row in held["crawls"]["figures"]["all"] if row["config"] == "drop"]
+    sites = [int(row["site"].removeprefix("all ")) for row in crawls]
+    lost = sum(row["lost"] for row in crawls)
+    return (
+        f"In {sum(sites)} crawls of {max(sites)} real sites the add-on lost {_of_contents(lost)}."
+    )
+
+
+def _of_contents(lost: int) -> str:
+    return f"{lost} contents" if lost else "no content"
+
+
+def log(held: Any) -> str:
+    """The end of the tutorial's log, the long list of URLs cut."""
+    found = held["tutorial"]["figures"]
+    lines = [re.sub(r"(unparsed: [^)]*\)).*", r"\1, ...", line) for line in found["log"]]
+    return "\n".join(["```text", *lines, "```"])
+
+
+def tutorial(held: Any) -> str:
+    """What came of the tutorial's two crawls."""
+    found = held["tutorial"]["figures"]
+    return (
+        f"Without the add-on the spider yielded {found['without']} items, {found['different']} of them different. "
+        f"With it, {found['fetched']} pages\nwere fetched, and {found['items']} items passed."
+    )
 
 
 def real_sites(held: Any) -> str:
@@ -100,7 +131,6 @@ def real_sites(held: Any) -> str:
 
 
 ROWS = {
-    "pages": "pages on the sites",
     "requests": "requests",
     "parsed": "pages parsed",
     "left": "near-duplicates among the items",
@@ -121,8 +151,7 @@ def _ways(
         for figure in figures if found else ():
             form = "{:,.2f}" if figure == "cpu" else "{:,}"
             cells = [form.format(found[c][figure]) if c in found else "-" for c in WAYS]
-            sites = f", {found['none']['site'].removeprefix('all ')} sites" * (figure == "pages")
-            lines.append([f"{variant}{sites}: {ROWS[figure]}", *cells])
+            lines.append([f"{variant}: {ROWS[figure]}", *cells])
     return lines
 
 
@@ -173,11 +202,17 @@ def crawl_whole(held: Any) -> str:
 
 
 def unseen_sites(held: Any) -> str:
-    """Sets of sites that no rule had been chosen on: the sums of each."""
+    """Sets of sites that no rule had been chosen on, the worst first; and of the last one the half that chose nothing since."""
     lines = []
-    for name in ("third", "fourth", "fifth", "sixth", "eighth", "ninth"):
+    for name, title in UNSEEN.items():
         _, *figures = held[f"{name}-sites"]["figures"]["rows"][-1]
-        lines.append((UNSEEN[name], *figures[:5]))
+        lines.append((title, *figures[:5]))
+    lines.sort(key=lambda line: float(line[3]))
+    ours, peers = held["ninth-sites"]["figures"]["ways"]["23, never seen"]
+    lines += [
+        ("23 of the 44, with rules chosen on the others", *_sums(ours)),
+        ("the same, MinHash on resiliparse", *_sums(peers)),
+    ]
     return rows(("sites", "pages", "drops", "right", "wrong", "recall (of)"), lines)
 
 
@@ -191,29 +226,24 @@ UNSEEN = {
 }
 
 
-def new_sites(held: Any) -> str:
-    """The last set by the text and by a peer; and its halves, with what was changed since."""
-    lines = [
-        (sites, *(_in_short(each) for each in ways))
-        for sites, ways in held["ninth-sites"]["figures"]["ways"].items()
-    ]
-    head = ("right, wrong, recall", "text", "resiliparse")
-    return rows(head, lines)
-
-
-def _in_short(each: Any) -> str:
+def _sums(each: Any) -> tuple[str, ...]:
     right, recall = each["right"] / each["drops"], each["found"] / each["twins"]
-    return f"{rate(right)}, {each['wrong']}, {rate(recall)}"
+    counts = (f"{each['pages']:,}", f"{each['drops']:,}", rate(right), f"{each['wrong']:,}")
+    return (*counts, f"{rate(recall)} ({each['twins']})")
 
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "figures"): readme,
+    ("README.md", "real crawls"): real_crawls,
+    ("docs/start/faq.md", "real crawls"): real_crawls,
+    ("README.md", "log"): log,
+    ("README.md", "tutorial"): tutorial,
+    ("docs/start/tutorial.md", "tutorial"): tutorial,
     ("docs/explain/performance.md", "crawl whole"): crawl_whole,
     ("docs/use/distance.md", "distance steps"): distance_steps,
     ("docs/explain/real-sites.md", "real sites"): real_sites,
     ("docs/explain/real-sites.md", "best and worst"): best_and_worst,
     ("docs/explain/quality.md", "unseen sites"): unseen_sites,
-    ("docs/explain/quality.md", "new sites"): new_sites,
 }
 
 

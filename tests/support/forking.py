@@ -91,7 +91,6 @@ class _Server:
         its.close()
         self._rest = b""
         self._started = 0
-        self.seconds = 0.0
         self._codes: dict[int, int] = {}
         self._lock = Lock()
         self._pid = os.getpid()
@@ -125,7 +124,6 @@ class _Server:
                 self._started = said["started"]
             else:
                 self._codes[said["ended"]] = said["code"]
-                self.seconds += said["seconds"]
 
     def close(self) -> None:
         if os.getpid() == self._pid:
@@ -134,11 +132,6 @@ class _Server:
 
 
 _servers: dict[str, _Server] = {}
-
-
-def seconds_spent() -> float:
-    """Return the CPU time of all that were forked for this process and have ended."""
-    return sum(server.seconds for server in _servers.values())
 
 
 def forked(
@@ -232,10 +225,9 @@ def _serve(connection: socket.socket) -> dict[str, Any] | None:
         if wake in ready:
             wake.recv(4096)
         with contextlib.suppress(ChildProcessError):
-            while (ended := os.wait4(-1, os.WNOHANG))[0]:
-                pid, status, used = ended
-                code, seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-                _tell(connection, ended=pid, code=code, seconds=seconds)
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                _tell(connection, ended=pid, code=os.waitstatus_to_exitcode(status))
         if connection not in ready:
             continue
         head, files, _, _ = socket.recv_fds(connection, 4, 2)
@@ -258,7 +250,7 @@ def _serve(connection: socket.socket) -> dict[str, Any] | None:
         return json.loads(asked)
 
 
-def _tell(connection: socket.socket, **said: float) -> None:
+def _tell(connection: socket.socket, **said: int) -> None:
     with contextlib.suppress(BrokenPipeError):
         connection.sendall(json.dumps(said).encode() + b"\n")
 

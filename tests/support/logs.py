@@ -67,8 +67,6 @@ async def write(config: KafkaConfig, records: list[Outgoing]) -> None:
 
 async def read(config: KafkaConfig, topic: str | None = None) -> list:
     """Every record of a topic, partition after partition."""
-    from dedup.wire.kafka import describe_topic
-
     found = await describe_topic(config, topic)
     assert found is not None
     records: dict[int, list] = {}

@@ -39,8 +39,3 @@ def rows(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [headers, ["---"] * len(headers), *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def short(number: float) -> str:
-    """Return a number with about three digits: "0.26", "25.7", "4,070"."""
-    return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"

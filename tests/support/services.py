@@ -1,4 +1,4 @@
-"""A real `dedup serve` for tests: a process of its own, on ports of its own.
+"""A real `dedup serve` for tests: a process of its own, on ports that the system gives it.
 
     with Serving(folder) as service:
         service.client()
@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from forking import Forked, forked
-from ports import free_ports
 
 from dedup.model.recipes import NEWEST
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 START_SECONDS = 180.0
 STOP_SECONDS = 180.0
 ANSWER_SECONDS = 120.0
-TRIES = 3  # a port that was free may be taken by the time the service binds it
 
 RECIPE = NEWEST
 
@@ -108,21 +106,6 @@ class Serving:
 
     def start(self) -> None:
         """Start it, on its former ports if it had any, and wait until it is ready."""
-        for left in reversed(range(TRIES)):
-            new = not self.port
-            if new:
-                self.port, self.http_port = free_ports(2)
-            try:
-                self._start()
-                break
-            except AssertionError as error:
-                if not new or not left or "in use" not in str(error):
-                    raise
-                self.port = self.http_port = 0
-        if self.wait:
-            self.wait_until_ready()
-
-    def _start(self) -> None:
         self._earlier = len(self.log)
         command = ["--debug", "serve", "--path", str(self.path), "--log", "json"]
         for option, port in (("--listen", self.port), ("--http", self.http_port)):
@@ -147,6 +130,8 @@ class Serving:
             raise AssertionError("the service did not start:\n" + "\n".join(self.log)) from None
         self.port = urlsplit(where.get("redis", "")).port or 0
         self.http_port = urlsplit(where.get("http", "")).port or 0
+        if self.wait:
+            self.wait_until_ready()
 
     def wait_until_ready(self, seconds: float = START_SECONDS) -> None:
         """Wait until its log says so."""

@@ -115,23 +115,24 @@ async def test_a_busy_loop_connects(service):
     await endpoint.close()
 
 
-async def test_one_caller_tries_a_service_that_refused(monkeypatch):
-    """Once the pause is over, and each time after a longer one; an answer ends that for all."""
-    loop, now = asyncio.get_running_loop(), 0.0
+async def test_a_service_that_refused_is_not_asked_for_a_while(monkeypatch):
+    """Ever longer, however many were refused at once; an answer ends that."""
+    loop, now = asyncio.get_running_loop(), 1.0
     endpoint = Endpoint(Address("127.0.0.1", 1), 1.0, nullcontext())
     endpoint.connection = object()
     monkeypatch.setattr(endpoint, "_loop", SimpleNamespace(time=lambda: now))
-    pauses = []
-    for _ in range(8):
-        endpoint.refused("the disk is full")
-        pauses.append(endpoint._pause)
-        assert not endpoint.may_be_asked()
-        now += pauses[-1]
-        assert [endpoint.may_be_asked() for _ in range(3)] == [True, False, False]
-    assert pauses[:3] == [FIRST_PAUSE_SECONDS * 2**n for n in range(3)]
-    assert pauses[-1] == LONGEST_PAUSE_SECONDS
-    endpoint.answered()
-    assert [endpoint.may_be_asked() for _ in range(3)] == [True] * 3
+    pauses = [FIRST_PAUSE_SECONDS * 2**n for n in range(5)]
+    for pause in (*pauses, LONGEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS):
+        for _ in range(3):
+            endpoint.refused("the disk is full")
+        now += pause - 0.001
+        assert not endpoint.stands
+        now += 0.002
+        assert endpoint.stands
+    endpoint.refusals.reset()
+    endpoint.refused("the disk is full")
+    now += FIRST_PAUSE_SECONDS
+    assert endpoint.stands
     endpoint.connection = None
     monkeypatch.setattr(endpoint, "_loop", loop)
     await endpoint.close()
@@ -159,6 +160,7 @@ def test_any_answer_gives_a_verdict_or_service_unavailable(reply):
         ("NOTREADY reading the log", ServiceUnavailable),
         ("NOAUTH show it", ServiceUnavailable),
         ("LIMIT too many", ServiceUnavailable),
+        ("LIMIT key 'http://a/'... is too long: 8192 bytes are allowed", UsageError),
         ("STORE disk full", ServiceUnavailable),
         ("", ServiceUnavailable),
     ],
@@ -218,7 +220,7 @@ def test_a_wrong_token_is_said_without_it(tmp_path, caplog):
                 with pytest.raises(ServiceUnavailable, match="redis://:TOKEN@host") as raised:
                     opens(target)
                 assert "refuses the token" in caplog.text
-                assert "is away" not in caplog.text
+                assert "dedup serve" not in caplog.text + str(raised.value)
                 assert "another-wrong" not in caplog.text
                 assert "another-wrong" not in str(raised.value)
         with dedup.open(right) as detector:

@@ -8,10 +8,8 @@ from contextlib import nullcontext, suppress
 import hiredis
 import pytest
 
-from dedup.wire.client import services as connection_module
+from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.services import ServiceConnection
-
-FOR_EVER = 3600.0
 
 
 class Server:
@@ -58,40 +56,17 @@ def run(steps) -> list[bytes]:
     return asyncio.run(main())
 
 
-def test_what_is_sent_later_goes_out_before_what_is_asked_next(monkeypatch):
-    """In one write: the service reads once."""
-    monkeypatch.setattr(connection_module, "LATER_SECONDS", FOR_EVER)
-
-    async def steps(connection):
-        connection.send_later(command("told"))
-        await asyncio.sleep(0.01)
-        assert await connection.send(command("asked")) == b"OK"
-
-    assert run(steps) == [command("told") + command("asked")]
-
-
 @pytest.mark.parametrize("closed", [False, True])
-def test_what_is_sent_later_goes_out_if_nothing_is_asked(monkeypatch, closed):
-    """Soon; and when the connection is closed, at once."""
-    monkeypatch.setattr(connection_module, "LATER_SECONDS", FOR_EVER if closed else 0.001)
+def test_what_is_sent_in_one_turn_goes_out_in_one_write(closed):
+    """The service reads once; a connection that is closed writes what is queued before."""
 
     async def steps(connection):
-        connection.send_later(command("first"))
-        connection.send_later(command("second"))
-        while connection._waiting and not closed:  # noqa: ASYNC110  (for an answer; it has no event)
-            await asyncio.sleep(0.001)
+        answers = [connection.send(command(word)) for word in ("first", "second")]
+        if not closed:
+            assert await asyncio.gather(*answers) == [b"OK", b"OK"]
+            return
+        connection.close()
+        ended = await asyncio.gather(*answers, return_exceptions=True)
+        assert {type(each) for each in ended} == {ServiceUnavailable}
 
     assert run(steps) == [command("first") + command("second")]
-
-
-def test_what_is_sent_later_and_not_written_is_known_when_the_link_breaks(monkeypatch):
-    """It is told again on the next one."""
-    monkeypatch.setattr(connection_module, "LATER_SECONDS", FOR_EVER)
-
-    async def steps(connection):
-        connection.send_later(command("told"))
-        connection._transport.abort()
-        await connection.lost
-        assert connection.undelivered == [command("told")]
-
-    assert run(steps) == []

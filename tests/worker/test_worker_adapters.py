@@ -148,7 +148,7 @@ def test_base64_that_is_none_is_named():
     ("given", "said"),
     [
         ({"name": "warc"}, "'warc' is not known"),
-        ({"name": "json", "url": "html"}, "'html' was named for two things"),
+        ({"name": "json", "url": "html"}, "'html' was named twice"),
         ({"name": "json", "url": ""}, "empty"),
         ({"name": "json", "body": "a", "text": "b"}, "one of them"),
         ({"name": "json", "body_encoding": "hex"}, "'hex' is not allowed"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
@@ -72,6 +73,32 @@ def test_a_service_that_is_killed_is_waited_for(topic, service):
         assert worker.end() == 0, worker.told()
     finish(topic, *options)
     assert not wrongs(given, outcome(topic))
+
+
+def moved(data: bytes) -> bytes:
+    return data.replace(b"//example.com/", b"//bbc.co.uk/")
+
+
+def test_shards_have_the_pages_of_their_domains(topic, service, tmp_path):
+    """Two lists of services: each has a domain, and the verdicts are those of one."""
+    given = [
+        each._replace(key=moved(each.key), value=moved(each.value))
+        if pagestream.content_of(each.key.decode()) % 2
+        else each
+        for each in messages(pagestream.stream(40, 3, seed=3))
+    ]
+    topic.fill(given)
+    with Serving(tmp_path / "second") as second:
+        shards = ("--service", url_of(service), "--service", url_of(second))
+        with working(topic, *shards) as worker:
+            assert worker.end(None) == 2
+            assert "need the scope 'site'" in worker.told()
+        finish(topic, *shards, "--scope", "site")
+        assert not wrongs(given, outcome(topic))
+        for shard, domain in ((service, "bbc.co.uk"), (second, "example.com")):
+            found = shard.get("/v1/export?ns=default")[1].splitlines()
+            assert found
+            assert {json.loads(line)["domain"] for line in found} == {domain}
 
 
 def test_a_wrong_token_ends_it_without_telling_it(topic, tmp_path):

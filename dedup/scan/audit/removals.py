@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.json_records import UNSET, record_reader
-from dedup.scan.inputs import is_left_out
 from dedup.scan.records import (
     column_path,
     open_rows,
@@ -36,7 +35,7 @@ Hashes = npt.NDArray[np.int64]
 
 LINE_BYTES = 1 << 26  # of JSON; documents may stand in it, too
 _LINES, _TABLES = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv")
-_PACKED = (".gz", ".zst", ".lz4")
+_PACKED = (".gz", ".zst")
 ALONE = "-1"  # the group of documents that are in none (datatrove, scikit-learn)
 
 
@@ -80,11 +79,11 @@ def hash_of(identifier: object) -> int:
 
 
 def read_removals(paths: Iterable[str], fields: RemovalFields | None = None) -> Removals:
-    """Read files, or folders of files, of one form.
+    """Read files of one form.
 
     Raises UsageError for a file that has not the fields, DedupError for one that cannot be read.
     """
-    files = [file for path in paths for file in _files(path)]
+    files = list(paths)
     fields = fields or _fields_of(files[0])
     ids, others = array("q"), array("q")
     for path in files:
@@ -119,22 +118,6 @@ def kept_of_groups(ids: Hashes, groups: Hashes) -> Hashes:
 
 
 # --------------------------------------------------------------------------------------------- files
-
-
-def _files(path: str) -> list[str]:
-    """Return a file, or those of a folder, by name. Raises DedupError where there is none."""
-    if not Path(path).is_dir():
-        return [path]
-    known = [
-        str(each)
-        for each in sorted(Path(path).rglob("*"))
-        if _kind(str(each)) and not any(map(is_left_out, each.relative_to(path).parts))
-    ]
-    if not known:
-        raise DedupError(
-            f"{path}: no file of pairs or groups in it; known are {', '.join((*_LINES, *_TABLES, '.parquet'))}"
-        )
-    return known
 
 
 def _kind(path: str) -> str:

@@ -1,6 +1,5 @@
 """What a crawl learns from its own items: pure, no Scrapy, no clock, no file.
 
-difference.py   how two URLs, and two pages, differ: the pattern of a near-duplicate
 patterns.py     what near-duplicates of a pattern brought, and so which may be dropped
 link_budget.py  how many new requests may lead to nothing new
 items.py        what items are compared by

@@ -10,8 +10,8 @@ and the pictures, data and attributes of the page, too. A copy may add the same 
 numbers of their own (a banner, a date, a counter), or lack the same: it never replaces anything.
 
 Where no item has the title, and most of the page was read, title and heading may differ, too: if one page says, in its
-headings, what the other calls itself (a month with one article); or, as on FEW others of the pattern, if only these differ and the main content
-leads to the same pages (a list under two tags).
+headings, what the other calls itself (a month with one article); or, as on FEW others of the pattern, if only these differ
+and the main content leads to the same pages (a list under two tags).
 """
 
 from collections import Counter
@@ -20,13 +20,13 @@ from collections.abc import Iterator
 import msgspec
 
 from dedup.core.fingerprint import PageReading
+from dedup.model.differences import WORDS, undirected
 from dedup.model.page import PART
-from dedup.scrapy.evidence.difference import WORDS, undirected
 from dedup.scrapy.evidence.enough import FEW, MANY, MOST
 from dedup.scrapy.evidence.items import FieldKinds, PageText, more_numbers
 from dedup.scrapy.evidence.patterns import Pattern
 
-LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
+EXAMINED = 100  # requests of a callback that are looked at, if the pages have links to all of them
 CALLBACKS = 1000
 NAMES = frozenset("ht")  # heading and title: what a page calls itself
 TEXT = frozenset("hntw?")  # heading, numbers, title, words: signals of what a page is
@@ -71,9 +71,13 @@ class CallbackEvidence:
             self._known[callback] = _Callback()
         return self._known.get(callback) or _Callback(stores_pages=False)
 
-    def note_items(self, callback: str, items: list[FieldKinds]) -> None:
-        """Note the items of a page."""
+    def note_items(
+        self, callback: str, items: list[FieldKinds], heading: bytes | None = None
+    ) -> None:
+        """Note the items of a page, and its heading if they have its address."""
         known = self._of(callback)
+        if heading is not None:
+            known.heading = heading if known.heading in {None, heading} else b""
         known.is_text = known.is_text or any(each.is_text for each in items)
         known.has_title = known.has_title or any(each.has_title for each in items)
         if not known.stores_pages or not items:
@@ -89,24 +93,19 @@ class CallbackEvidence:
         """Whether the items of a callback may hold nothing but the page: no item had anything else."""
         return self._of(callback).stores_pages
 
-    def stores_pages(self, callback: str) -> bool:
-        """Whether the items of a callback hold the page, and beside it what is the same in all; and it asks for links only."""
-        known = self._of(callback)
-        return known.stores_pages and not known.asks_beyond and known.pages >= FEW
+    def stores_pages(self, callback: str, *, only: bool = False) -> bool:
+        """Whether the items of a callback hold the page, and beside it what is the same in all; and it asks for links only.
 
-    def stores_only_pages(self, callback: str) -> bool:
-        """Whether they hold nothing else: then the text is the item."""
-        return self.stores_pages(callback) and not self._of(callback).data
+        only: whether they hold nothing else: then the text is the item.
+        """
+        known = self._of(callback)
+        holds = known.stores_pages and not (only and known.data)
+        return holds and not known.asks_beyond and known.pages >= FEW
 
     # -------------------------------------------------------------------- what is noise
 
-    def note_heading(self, callback: str, heading: bytes) -> None:
-        """Note the heading of a page whose items have its address."""
-        known = self._of(callback)
-        known.heading = heading if known.heading in {None, heading} else b""
-
     def headings_differ(self, callback: str) -> bool:
-        """Whether headings tell such pages apart."""
+        """Whether headings tell apart the pages whose items have their address."""
         return self._of(callback).heading == b""
 
     def noisy_places(self, callback: str) -> set[int]:
@@ -133,10 +132,10 @@ class CallbackEvidence:
 
     # ------------------------------------------------------------- what it asks for
 
-    def looks_at_requests(self, callback: str, *, has_items: bool = False) -> bool:
+    def examines_requests(self, callback: str, *, has_items: bool = False) -> bool:
         """Whether it is to be found out if a page has a link to its request; where some have none, without items."""
         known = self._of(callback)
-        return not has_items if known.asks_beyond else known.requests < LOOKED
+        return not has_items if known.asks_beyond else known.requests < EXAMINED
 
     def note_request(self, callback: str, *, linked: bool) -> None:
         """Note whether a page of a callback has a link to its request."""

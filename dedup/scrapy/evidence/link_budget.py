@@ -6,12 +6,13 @@
 
 So endless calendars, facets and mazes end. There is one budget for each callback and site.
 
-Invariant: memory is bounded: BUDGETS, and WAITING requests; further ones are lost, and counted.
+Invariant: memory is bounded: BUDGETS, and WAITING requests; further ones are lost, and counted. What waits at the end is
+listed, and what is lost at once (DEDUP_DROPPED).
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from dedup.scrapy.evidence.enough import FEW, MANY
 
@@ -42,17 +43,17 @@ class LinkBudget(Generic[R]):
         self._waits = 0
         self.lost = Counter[Budget]()  # requests beyond those that can wait
 
-    def pay(self, budget: Budget, request: R) -> bool:
-        """Whether a budget pays a request, which is sent; else it waits, or too many do."""
+    def pay(self, budget: Budget, request: R) -> Literal["paid", "waits", "lost"]:
+        """Pay a request, which is sent; else it waits, or is lost where too many do."""
         if self._spent.get(budget, 0) < LINKS and len(self._spent) < BUDGETS:
             self._spent[budget] = self._spent.get(budget, 0) + 1
-            return True
-        if self._waits < WAITING:
-            self._waiting.setdefault(budget, deque()).append(request)
-            self._waits += 1
-        else:
+            return "paid"
+        if self._waits >= WAITING:
             self.lost[budget] += 1
-        return False
+            return "lost"
+        self._waiting.setdefault(budget, deque()).append(request)
+        self._waits += 1
+        return "waits"
 
     def news(self, budget: Budget) -> list[R]:
         """Note that a request of a budget led to something new; return waiting ones, to be sent."""
@@ -97,6 +98,13 @@ class LinkBudget(Generic[R]):
         for budget, requests in self._waiting.items():
             for each in [*requests]:
                 yield budget, each
+
+    def forget(self, is_made: Callable[[R], bool]) -> None:
+        """Forget the waiting requests that were made by another way."""
+        for budget, requests in self._waiting.items():
+            left = deque(each for each in requests if not is_made(each))
+            self._waits -= len(requests) - len(left)
+            self._waiting[budget] = left
 
     def resume(self, waiting: Iterable[tuple[Budget, R]]) -> None:
         """Go on with the requests that waited when an earlier run of this crawl ended."""

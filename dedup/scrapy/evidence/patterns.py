@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from dedup.scrapy.evidence.difference import SIGNALS, in_words, parameter_of
+from dedup.model.differences import SIGNALS, in_words, parameter_of
 from dedup.scrapy.evidence.enough import MANY
 
 PRIOR = 0.1

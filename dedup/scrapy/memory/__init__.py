@@ -1,6 +1,6 @@
 """What a crawl remembers: a store of its own (embedded.py), or a table service (service.py).
 
-state.py  what a job needs to resume, in its JOBDIR
+state.py  what a job needs to resume, in its JOBDIR; queue.py: Scrapy's own queue there, after a kill
 
 Invariant: an error while a page is judged keeps the page, also while a service is unavailable. A memory itself counts
 the results of insert, release and forget, at once or later; none of its errors reaches the crawl.
@@ -13,7 +13,7 @@ from dedup.detector import AsyncDetector
 from dedup.model.errors import StoreLocked
 from dedup.model.page import Verdict
 from dedup.scrapy.guard import Counts
-from dedup.scrapy.memory.state import Job
+from dedup.scrapy.memory.state import Evidence, Job
 from dedup.scrapy.settings import Config
 
 
@@ -42,6 +42,18 @@ class Memory(Protocol):
 
     async def close(self) -> str:
         """Finish, close everything, and return what is remembered, and where."""
+
+
+class Space(Evidence):
+    """What a crawl knows within one namespace: its memory, and the evidence of its pages."""
+
+    def __init__(self, memory: NamespaceMemory, known: Evidence) -> None:
+        """Begin with what an earlier run of the job has found."""
+        super().__init__(known.name, known.seen, known.patterns, known.budget)
+        self.memory = memory
+        # called with the meter running, which stops while this waits
+        self.detector: AsyncDetector = memory.detector
+        self.recipe = self.detector.recipe
 
 
 def open_memory(config: Config, job: Job, counts: Counts) -> Memory:

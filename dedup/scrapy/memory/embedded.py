@@ -21,14 +21,14 @@ import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, FolderLock, replace_file
 from dedup.detector import AsyncEmbeddedDetector, EmbeddedDetector, open_embedded
-from dedup.detector.detector import is_open
 from dedup.model.errors import RecipeMismatch
 from dedup.model.names import count
 from dedup.model.page import Verdict
-from dedup.scrapy.guard import Counts, logger
+from dedup.scrapy.guard import Counts, guarded, logger
 from dedup.scrapy.memory.state import Job, is_crawl, is_paused
 from dedup.scrapy.settings import Config
 from dedup.store import FOR_ONE_CRAWL, empty
+from dedup.store.shared import is_open
 
 SCRATCH = ".scratch"  # below DEDUP_PATH: stores of crawls beside a paused job; no namespace begins with a dot
 
@@ -115,11 +115,8 @@ class EmbeddedMemory:
 
     def __init__(self, config: Config, job: Job, counts: Counts) -> None:
         """Open nothing yet."""
-        self._config = config
-        self._job = job
-        self._counts = counts
-        self._detectors: list[EmbeddedDetector] = []
-        self._namespaces: list[str] = []
+        self._config, self._job, self._counts = config, job, counts
+        self._detectors: dict[str, EmbeddedDetector] = {}  # by namespace
 
     def open(self, namespace: str) -> "EmbeddedNamespace":
         """Open a namespace's store. Raises what open_embedded() raises."""
@@ -137,8 +134,7 @@ class EmbeddedMemory:
             raise RecipeMismatch(
                 f"the store {folder} was made with a secret: set DEDUP_SECRET to it"
             )
-        self._detectors.append(detector)
-        self._namespaces.append(namespace)
+        self._detectors[namespace] = detector
         if memory == "crawl":
             mark(folder, crawl)
         else:
@@ -148,8 +144,8 @@ class EmbeddedMemory:
             logger.info("[dedup] %r forgot %s", namespace, count(pruned, "old document"))
         if memory != "crawl" and config.unchanged == "keep" and len(detector):
             logger.info(
-                "[dedup] %r remembers %s of earlier crawls: pages like them may be missing from today's output, and what is "
-                'unchanged is in it; DEDUP_UNCHANGED = "drop" leaves that out, too',
+                "[dedup] %r remembers %s of earlier crawls: near-duplicates of these may be missing from today's output, and "
+                'unchanged pages are in it; DEDUP_UNCHANGED = "drop" leaves them out, too',
                 namespace,
                 count(len(detector), "page"),
             )
@@ -158,14 +154,12 @@ class EmbeddedMemory:
     async def close(self) -> str:
         """Close the stores."""
         documents = 0
-        for detector in self._detectors:
-            try:
-                with self._counts.meter, closing(detector):
-                    documents += len(detector)
-            except Exception as error:  # noqa: BLE001 - counted; the crawl goes on
-                self._counts.fault(error, "the store may not hold the last pages of this crawl")
-        only_one = len(self._namespaces) == 1
-        where = self._config.path / (self._namespaces[0] if only_one else "")
+        for detector in self._detectors.values():
+            lost = "the store may not hold the last pages of this crawl"
+            with guarded(self._counts, lost), self._counts.meter, closing(detector):
+                documents += len(detector)
+        names = [*self._detectors]
+        where = self._config.path / (names[0] if len(names) == 1 else "")
         return f"{count(documents, 'document')} in {where}"
 
 
@@ -175,44 +169,37 @@ class EmbeddedNamespace:
     def __init__(self, detector: EmbeddedDetector, counts: Counts) -> None:
         """Private: EmbeddedMemory.open() makes it."""
         self.detector = AsyncEmbeddedDetector(detector)
-        self._detector = detector
-        self._counts = counts
+        self._detector, self._counts = detector, counts
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages together; after an error one by one, as many as possible."""
+        counts = self._counts
         try:
-            with self._counts.meter:
+            with counts.meter:
                 late = self._detector.insert_many(verdicts)
         except Exception as error:  # noqa: BLE001 - counted; the crawl goes on
-            if len(verdicts) == 1:
-                self._counts.fault(error, f"{verdicts[0].key} was parsed, but is not remembered")
-                with suppress(Exception):  # otherwise its copies would wait for it
-                    self._detector.release(verdicts[0])
+            if len(verdicts) > 1:
+                for verdict in verdicts:
+                    self.insert([verdict])
                 return
-            for verdict in verdicts:
-                self.insert([verdict])
+            counts.fault(error, f"{verdicts[0].key} was parsed, but is not remembered")
+            with suppress(Exception):  # otherwise its copies would wait for it
+                self._detector.release(verdicts[0])
             return
-        self._counts.add("inserted", len(late))
+        counts.add("inserted", len(late))
         if any(late):
-            self._counts.add("late_duplicate", sum(late))
+            counts.add("late_duplicate", sum(late))
 
     def release(self, verdict: Verdict) -> None:
         """Release a page."""
-        try:
-            with self._counts.meter:
-                self._detector.release(verdict)
+        lost = f"{verdict.key} stays in flight until its reservation expires"
+        with guarded(self._counts, lost), self._counts.meter:
+            self._detector.release(verdict)
             self._counts.add("released")
-        except Exception as error:  # noqa: BLE001 - counted; the crawl goes on
-            self._counts.fault(
-                error, f"{verdict.key} stays in flight until its reservation expires"
-            )
 
     def forget(self, key: str) -> None:
         """Remove a document."""
-        try:
-            with self._counts.meter:
-                forgotten = self._detector.forget(key)
-            if forgotten:
+        lost = f"{key} stays remembered although its item failed"
+        with guarded(self._counts, lost), self._counts.meter:
+            if self._detector.forget(key):
                 self._counts.add("released")
-        except Exception as error:  # noqa: BLE001 - counted; the crawl goes on
-            self._counts.fault(error, f"{key} stays remembered although its item failed")

@@ -150,13 +150,9 @@ class Saving:
         return Evidence(name, SeenInCrawl(paused.links, paused.items), patterns, budget)
 
     def soon(self, spaces: Iterable[Evidence], job: Job) -> None:
-        """Write what has changed, in a thread, if the last time is long enough ago."""
+        """Write what has changed to the job's folder, in a thread, if the last time is long enough ago."""
         begun = time.monotonic()
-        if (
-            job.folder is None
-            or begun < self._next
-            or (self._under_way and not self._under_way.done())
-        ):
+        if begun < self._next or (self._under_way and not self._under_way.done()):
             return
         writes = [self._paused(space, job) for space in spaces]
         self._next = begun + max(SAVE_SECONDS, SHARE * (time.monotonic() - begun))
@@ -193,17 +189,19 @@ class Saving:
         for of, request in held:
             try:
                 found.append((of, packed(request, self._counts.crawler.spider)))
-            except Exception:  # noqa: BLE001 - as Scrapy's own queue leaves such requests out
+            except (ValueError, OverflowError):  # Scrapy's own queue leaves such requests out, too
                 self._counts.add("requests/not_saved")
+            except Exception as error:  # noqa: BLE001 - counted; the others are written
+                self._counts.fault(error, f"the next run of this job does not know {request}")
         return found
 
 
 def packed(request: Request, spider: Spider | None) -> bytes:
-    """Return a request as msgpack. Raises an exception for one that cannot be made again."""
+    """Return a request as msgpack. Raises ValueError or OverflowError for one that cannot be made again."""
     found = request.to_dict(spider=spider)
     found["meta"] = {k: v for k, v in found["meta"].items() if k not in {MARK, "dedup"}}
     if not _is_plain(found):
-        raise TypeError("it holds an object that msgpack would turn into something else")
+        raise ValueError("it holds an object that msgpack would turn into something else")
     return msgspec.msgpack.encode(found)
 
 

@@ -11,8 +11,9 @@ Invariants:
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, Literal
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import msgspec
 from scrapy import Request
@@ -23,7 +24,7 @@ from dedup.scrapy.evidence.items import ItemsDigest, PageText
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.guard import Counts, run_guarded
-from dedup.scrapy.page.space import Space
+from dedup.scrapy.memory import Space
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
@@ -89,6 +90,8 @@ class PagesInFlight:
         self._parsed: dict[Space, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._yielding: set[str] = set()  # callbacks that have yielded an item
+        # of each judged page the items that no page brought before
+        self._first: WeakKeyDictionary[Request, list[bytes]] = WeakKeyDictionary()
 
     def begin(self, page: Page, request: Request) -> None:
         """Add a page, which has a token."""
@@ -96,6 +99,15 @@ class PagesInFlight:
         page.request = held = _Request(request, self.discarded.append)
         held.token = page.token = page.verdict.token
         self.pages[page.token] = page
+        self._first[request] = page.first
+
+    def has_judged(self, request: Request) -> bool:
+        """Whether a page has, or had, a reservation."""
+        return request in self._first
+
+    def forget(self, request: Request, callback: str, space: Space) -> None:
+        """Forget the items of a judged page, which end with it."""
+        space.seen.forget_items(callback, self._first.get(request, []))
 
     def page_of(self, request: Request | None) -> Page | None:
         """Return the page of a request, while it is in flight."""
@@ -108,6 +120,13 @@ class PagesInFlight:
         page.items += self._has_pipelines
         page.paid = page.paid or not self._has_pipelines
         self._yielding.add(page.callback)
+
+    def items_yielded(self, request: Request | None, objects: Iterable[Any]) -> None:
+        """Note what passes of a page that is not watched any more."""
+        page = self.page_of(request)
+        for each in objects:
+            if page is not None and not isinstance(each, Request):
+                self.item_yielded(page)
 
     def item_withheld(self, page: Page) -> None:
         """Note an item that the crawl, or an earlier one, has."""

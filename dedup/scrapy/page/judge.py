@@ -2,7 +2,7 @@
 
     exempt? -> read -> reserve -> (wait for pages in flight) -> a near-duplicate? -> check or drop -> note
 
-A near-duplicate of an accepted page is checked: its callback runs, and only what is new of it passes (checked.py). It is
+A near-duplicate of an accepted page is checked: its callback runs, and only what is new of it passes (output.py). It is
 dropped unparsed only where its pattern is proven (evidence/patterns.py): its pages brought nothing new, or what they brought
 is the page, whose text is equal (evidence/callbacks.py). With DEDUP_PROOF = "text" the text decides at once. A page that leads where neither a page
 of its callback leads nor the crawl has been is never dropped; nor is one that holds what its callback has to close.
@@ -18,13 +18,14 @@ from scrapy.http import Response
 from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links
 from dedup.detector.frames import in_words
+from dedup.model.differences import GIVEN, NUMBERS, difference, signals
 from dedup.model.forms import to_plain
 from dedup.model.names import registrable_domain
 from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
-from dedup.scrapy.evidence.difference import GIVEN, NUMBERS, difference, signals
 from dedup.scrapy.evidence.items import decode, text_of
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
+from dedup.scrapy.memory import Space
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.request import (
     KIND_CHARACTERS,
@@ -34,8 +35,6 @@ from dedup.scrapy.page.request import (
     mark,
 )
 from dedup.scrapy.page.session import Session
-from dedup.scrapy.page.space import Space
-from dedup.scrapy.report import JudgedPage
 
 FIRST_PAUSE_SECONDS = (
     0.005  # before it is asked again what became of the page that another one waits for
@@ -74,7 +73,7 @@ class Judge:
         # whose meta this is, so that forget_copied() recognises copies of it
         noted = mark(request, owner=(request.url, request.meta.get("dedup_key")))
         with self._counts.meter:
-            config, called = session.config, session.callback(request)
+            config, called = session.config, session.callback_of(request)
             is_inline = session.schedules and noted.scheduled != request.url
             reason = exemption(request, response, config, called, inline=is_inline)
             if reason is not None:
@@ -106,19 +105,18 @@ class Judge:
                 fingerprint = msgspec.structs.replace(fingerprint, links=links)
             fetched = _Fetched(space, request, response, reading, called.name, of_template)
             verdict = await space.detector.judge(fingerprint, key_of(request), options)
-            if not self._waits(verdict):
+            if not (
+                verdict.status == "pending" or (verdict.match and self._waits_for(verdict.match))
+            ):
                 return await self._decided(fetched, verdict)
         verdict = await self._settled(space, verdict, options)
         with self._counts.meter:
             return await self._decided(fetched, verdict)
 
-    def _waits(self, verdict: Verdict) -> bool:
-        """Whether a page is a near-duplicate of one in flight, or of one that the next commit of any crawl in this process inserts."""
-        match = verdict.match
-        return verdict.status == "pending" or (
-            match is not None
-            and any(each.in_flight.waits_for_insert(match.document.key) for each in Session.all())
-        )
+    def _waits_for(self, match: Neighbour) -> bool:
+        """Whether the next commit of any crawl in this process inserts a match."""
+        key = match.document.key
+        return any(each.in_flight.waits_for_insert(key) for each in Session.all())
 
     async def _settled(self, space: Space, verdict: Verdict, options: ReserveOptions) -> Verdict:
         """Return the verdict on a near-duplicate of pages in flight, once these are done.
@@ -167,18 +165,23 @@ class Judge:
                 space.patterns.checked(page.pattern)
             space.seen.add_links(FETCHED, fetched.reading.address)
         if page is not None:
-            session.begin_page(page, request)
+            session.in_flight.begin(page, request)
         request.meta["dedup"] = to_plain(verdict)
         if session.config.mode == "tag":
             request.meta["dedup"]["would"] = _would(verdict)
         self._count(verdict)
         report = session.report
         if verdict.status == "near_duplicate" or report.journal is not None:
-            judged = JudgedPage(
-                verdict, fetched.response, space.recipe, fetched.callback, fetched.of_template
+            report.judged(
+                near,
+                verdict,
+                fetched.response,
+                space.recipe,
+                fetched.callback,
+                fetched.of_template,
             )
-            report.judged(judged, near)
-        session.saving.soon(session.spaces.values(), session.job)
+        if session.job.folder is not None:
+            session.saving.soon(session.spaces.values(), session.job)
         return verdict
 
     def _near_duplicate(self, fetched: _Fetched, verdict: Verdict, match: Neighbour) -> Page:

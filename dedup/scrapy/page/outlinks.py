@@ -22,7 +22,7 @@ from dedup.scrapy.page.session import Session
 
 MOST_LINKED = 2000  # links of a page whose URLs are compared with those of requests
 PAYING = 100  # budgets that something new refills
-LOOKED = 10  # requests of a page that are compared with its links
+EXAMINED = 10  # requests of a page that are compared with its links
 
 
 class NewRequests(msgspec.Struct):
@@ -44,7 +44,7 @@ class Outlinks:
     def __init__(self, session: Session, response: Response, page: Page, paid_by: Budgets) -> None:
         """Begin without any; paid_by: the budgets that paid on the way to the page."""
         self._session, self._response, self._page, self._paid_by = session, response, page, paid_by
-        self._looked = 0
+        self._examined = 0
         self._last: Request | None = None
         self.asks_beyond = False
 
@@ -52,18 +52,18 @@ class Outlinks:
         """Look at a request, if that is still evidence of the callback; has_items: it yielded items."""
         self._last = request
         callbacks, callback = self._session.callbacks, self._page.callback
-        if self.asks_beyond or self._looked >= LOOKED:
+        if self.asks_beyond or self._examined >= EXAMINED:
             return
-        if callbacks.looks_at_requests(callback, has_items=has_items):
-            self._looked += 1
-            self._look(request)
+        if callbacks.examines_requests(callback, has_items=has_items):
+            self._examined += 1
+            self._examine(request)
 
     def note_last(self) -> None:
         """Look at the last request of all, too: spiders that count ask for the next page last."""
         if self._last is not None and self._session.callbacks.may_store_pages(self._page.callback):
-            self._look(self._last)
+            self._examine(self._last)
 
-    def _look(self, request: Request) -> None:
+    def _examine(self, request: Request) -> None:
         linked = self._is_linked(request)
         self._session.callbacks.note_request(self._page.callback, linked=linked)
         self.asks_beyond = self.asks_beyond or not linked
@@ -95,10 +95,12 @@ class Outlinks:
             return True
         budget = Budget(page.callback, page.verdict.domain)
         note_paid_by(request, (budget, *(e for e in self._paid_by if e != budget))[:PAYING])
-        pays = page.space.budget.pay(budget, request)
-        if not pays:
+        became = page.space.budget.pay(budget, request)
+        if became != "paid":
             session.counts.add("requests/waiting")
-        return pays
+        if became == "lost":
+            session.report.not_requested(budget, request)
+        return became == "paid"
 
     def _is_linked(self, request: Request) -> bool:
         """Whether the page has a link to a request's page; hidden ones count, of the first MOST_LINKED."""

@@ -97,12 +97,6 @@ def again(request: Request, **fields: Any) -> Request:
     return request.replace(url=first_url(request), dont_filter=True, meta=meta)
 
 
-def send(crawler: Crawler, request: Request) -> None:
-    """Schedule a request that no callback makes."""
-    assert crawler.engine is not None
-    crawler.engine.crawl(request)
-
-
 async def fetch(crawler: Crawler, request: Request) -> Response | None:
     """Fetch the page of a request once more, for no callback; None if that fails."""
     other = again(request).replace(callback=NO_CALLBACK, errback=None, cb_kwargs={})
@@ -140,35 +134,13 @@ def key_of(request: Request) -> str:
 
 # of meta: names of Scrapy's own, or how they begin (and names that begin with "_")
 _SCRAPYS = {
-    "depth",
-    "rule",
-    "link_text",
-    "proxy",
-    "cookiejar",
-    "referrer_policy",
-    "retry_times",
-    "bindaddress",
-}
-_SCRAPYS |= {
-    "max_retry_times",
-    "priority_adjust",
-    "is_start_request",
-    "verbatim_url",
-    "give_up_log_level",
-}
-_SCRAPYS |= {"dedup", "allow_offsite", "autothrottle_dont_adjust_delay"}
+    "depth", "rule", "link_text", "proxy", "cookiejar", "referrer_policy", "retry_times", "max_retry_times",
+    "priority_adjust", "bindaddress", "dedup", "is_start_request", "verbatim_url", "give_up_log_level", "allow_offsite",
+    "autothrottle_dont_adjust_delay",
+}  # fmt: skip
 _BEGIN = (
-    "_",
-    "dedup_",
-    "download_",
-    "dont_",
-    "redirect_",
-    "handle_httpstatus",
-    "ftp_",
-    "playwright",
-    "splash",
-    "zyte_",
-)
+    "_", "dedup_", "download_", "dont_", "redirect_", "handle_httpstatus", "ftp_", "playwright", "splash", "zyte_",
+)  # fmt: skip
 
 
 def given_to(request: Request) -> dict[str, Any]:
@@ -234,7 +206,10 @@ class Callback(NamedTuple):
 
 def callback_of(request: Request, spider: Any, *, kinds: bool) -> Callback:
     """Return the callback of a request."""
-    name, is_component = callback_name(request, spider), _is_component(request.callback)
+    name, callback = callback_name(request, spider), request.callback
+    # robots.txt and media have no callback, the shell has a Deferred's
+    of_deferred = isinstance(getattr(callback, "__self__", None), Deferred)
+    is_component = callback is NO_CALLBACK or of_deferred
     return Callback(name, name[:KIND_CHARACTERS] if kinds else "", is_component)
 
 
@@ -285,8 +260,3 @@ def _is_html(response: Response) -> bool:
     """Whether a page is HTML by its type, since plugins have their own response classes."""
     kind = (response.headers.get("Content-Type") or b"").partition(b";")[0].strip().lower()
     return isinstance(response, TextResponse) and kind in _HTML_TYPES
-
-
-def _is_component(callback: Any) -> bool:
-    """Whether a page is for a component or for the shell, not for a spider."""
-    return callback is NO_CALLBACK or isinstance(getattr(callback, "__self__", None), Deferred)

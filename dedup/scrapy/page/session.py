@@ -18,24 +18,21 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.url import url_is_from_any_domain
 
 from dedup.core.fingerprint import PageReading, read_page
-from dedup.model.names import namespace_of, registrable_domain
+from dedup.model.differences import GIVEN
+from dedup.model.names import install, namespace_of, registrable_domain
 from dedup.model.page import Neighbour
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.callbacks import CALLBACKS, CallbackEvidence
-from dedup.scrapy.evidence.difference import GIVEN
 from dedup.scrapy.evidence.items import FieldNames, ItemPage, ItemReader, ItemRules
 from dedup.scrapy.evidence.seen import SeenRequests
 from dedup.scrapy.guard import Counts, guarded, kind_of, logger
-from dedup.scrapy.memory import Memory, advice, open_memory
+from dedup.scrapy.memory import Memory, Space, advice, open_memory
 from dedup.scrapy.memory.state import Job, Saving, is_crawl
 from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
-from dedup.scrapy.page.request import Budgets, Callback, again, callback_of, given_to, send
-from dedup.scrapy.page.space import Space
-from dedup.scrapy.report import Report, new_report
+from dedup.scrapy.page.request import Budgets, Callback, again, callback_of, given_to
+from dedup.scrapy.report import Report
 from dedup.scrapy.settings import Config, check_settings, has_pipelines
 
-# Of each judged page its session, and its items that no page brought before.
-_judged_by: "WeakKeyDictionary[Request, tuple[Session, list[bytes]]]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 
 
@@ -55,7 +52,7 @@ class Session:
         self.names = FieldNames()
         self.job = Job(job_dir(crawler.settings) if is_crawl(crawler) else None)
         self.saving = Saving(self.counts)
-        self.report: Report = new_report(config, self.job, self.counts)
+        self.report = Report(config, self.job, self.counts)
         self.spaces: dict[str, Space] = {}
         self.schedules = False  # whether a request was scheduled, as those for callbacks are
         self._yielding: set[str] = set()  # callbacks that have yielded something
@@ -90,19 +87,14 @@ class Session:
         """Choose the crawl's memory, before its first page."""
         if self.config.auto:
             try:
-                from dedup.scrapy.memory.service import find_service
+                from dedup.wire.client.discovery import find_service
 
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
-                hint = "pip install 'crawl-dedup[client]'"
+                hint = install("client")
                 logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
                 found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
-
-    def begin_page(self, page: Page, request: Request) -> None:
-        """Begin a page that is parsed."""
-        _judged_by[request] = self, page.first
-        self.in_flight.begin(page, request)
 
     def decides_by_text(self, page: Page) -> bool:
         """Whether the text alone decides, by now, that a page brings nothing beside its match."""
@@ -113,7 +105,7 @@ class Session:
             return False
         if self.config.proof == "text" and match.identity != "other":
             return True
-        if GIVEN in pattern.signals or not self.callbacks.stores_only_pages(page.callback):
+        if GIVEN in pattern.signals or not self.callbacks.stores_pages(page.callback, only=True):
             return False
         theirs = None if page.digest is None else page.digest.page
         return self.callbacks.are_copies(pattern, page.reading, page.text, theirs)
@@ -121,10 +113,6 @@ class Session:
     def is_own(self, match: Neighbour) -> bool:
         """Whether this crawl stored a match."""
         return match.document.inserted_seconds >= self._begun
-
-    def open_space(self, request: Request) -> Space | None:
-        """Return what is known in a request's namespace, if a page of it was judged."""
-        return self.spaces.get(str(request.meta.get("dedup_namespace") or self._name or ""))
 
     def space_of(self, request: Request) -> Space | None:
         """Return what is known in a request's namespace, opened at its first page; None if that fails."""
@@ -156,7 +144,7 @@ class Session:
         memory = self._memory.open(name)
         found = self.saving.resumed(name, self.job, self.config.risk)
         self._begun = self.job.of(name).begun
-        return Space(name, memory, found.seen, found.patterns, found.budget)
+        return Space(memory, found)
 
     def read(self, recipe: Recipe, response: Response) -> PageReading:
         """Read a page."""
@@ -201,7 +189,7 @@ class Session:
             for space in self.spaces.values():
                 self.send(space.budget.news(each), "requests/again")
 
-    def has_yielded(self, callback: str) -> None:
+    def note_yielding(self, callback: str) -> None:
         """Note that a callback yields something."""
         if len(self._yielding) < CALLBACKS:
             self._yielding.add(callback)
@@ -220,8 +208,8 @@ class Session:
         dropped = page.space.patterns.new(page.pattern, (key, of, names))
         if dropped:
             logger.info(
-                "[dedup] %s: %d pages were dropped as copies, but %s brought something new beside %s (%s); they are "
-                "fetched again, and pages like them are checked from now on",
+                "[dedup] %s: %d pages were dropped as copies, but %s gave something new that %s had not (%s); they are "
+                "fetched again, and this pattern is checked from now on",
                 page.pattern,
                 len(dropped),
                 key,
@@ -230,7 +218,7 @@ class Session:
             )
         self.send(map(again, dropped), "items/again")
 
-    def callback(self, request: Request) -> Callback:
+    def callback_of(self, request: Request) -> Callback:
         """Return the callback of a request."""
         return callback_of(request, self.crawler.spider, kinds=self.config.kinds)
 
@@ -254,6 +242,13 @@ class Session:
             self.fingerprint(request.replace(url=plain))
         )
 
+    def _is_made(self, request: Request, others: set[bytes]) -> bool:
+        """Whether the crawl, or one of some other requests, is the same request; which is one of these from now on."""
+        fingerprint = self.fingerprint(request)
+        is_other = fingerprint in others
+        others.add(fingerprint)
+        return is_other or self.requests.has(fingerprint)
+
     def is_followed(self, request: Request, domain: str) -> bool:
         """Whether a request stays on a page's site, and the spider is allowed to go there: others cost nothing."""
         allowed = getattr(self.crawler.spider, "allowed_domains", None)
@@ -265,7 +260,8 @@ class Session:
         """Schedule requests that no callback makes, and count them."""
         for request in requests:
             self.counts.add(stat)
-            send(self.crawler, request)
+            assert self.crawler.engine is not None
+            self.crawler.engine.crawl(request)
 
     # ---------------------------------------------------------------- a page is done with
 
@@ -276,8 +272,8 @@ class Session:
         if token is None:
             return
         space = self.space_of(request)
-        if space is not None and request in _judged_by:
-            space.seen.forget_items(self.callback(request).name, _judged_by[request][1])
+        if space is not None:
+            self.in_flight.forget(request, self.callback_of(request).name, space)
         if token in self.in_flight.pages:
             self.in_flight.end(token, accepted=False)
             if noted.get("status") != "refetch":
@@ -291,6 +287,10 @@ class Session:
         finished, lost = reason == "finished", "the last pages of this crawl may not be remembered"
         with guarded(self.counts, lost):
             self.in_flight.close()
+        with guarded(self.counts, "requests that were made may be listed as not made"):
+            made = set[bytes]()
+            for space in self.spaces.values():
+                space.budget.forget(lambda request: self._is_made(request, made))
         with guarded(self.counts, lost):
             self.saving.close(self.spaces.values(), self.job, finished=finished)
         remembered = "no page was judged"
@@ -308,6 +308,7 @@ class Session:
                 self.spaces.values(),
                 [(self.names.of([field])[0], n) for field, n in self.callbacks.noisy_fields()],
                 remembered,
+                resumes=self.job.folder is not None and not finished,
             )
         self.counts.flush()
 
@@ -319,8 +320,7 @@ def forget(response: Response) -> None:
     response without a reservation: one that was not judged, or was dropped.
     """
     request = response.request
-    judged = None if request is None else _judged_by.get(request)
-    if request is not None and judged is not None:
-        session, _ = judged
+    for session in Session.all() if request is not None else ():
         with guarded(session.counts, f"{request} stays remembered"):
-            session.forget(request)
+            if request is not None and session.in_flight.has_judged(request):
+                session.forget(request)

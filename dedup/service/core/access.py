@@ -85,7 +85,7 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
     with open(file, "rb", opener=_opened) as lines:
         kind = os.fstat(lines.fileno()).st_mode
         if not stat.S_ISREG(kind):
-            raise UsageError(f"{file} is not a regular file: it is read again at SIGHUP")
+            raise UsageError(f"{file} is not a regular file, and SIGHUP could not read it again")
         mode = stat.S_IMODE(kind)
         # a group may read it: in Kubernetes a secret is root's, and a process reads it by its group
         if os.name == "posix" and mode & 0o027:

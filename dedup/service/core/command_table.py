@@ -19,9 +19,8 @@ class Command(NamedTuple):
     usage      its form, as docs/reference/protocol.md has it
     role       the role that a client needs; "": any token does
     path       of the same command over HTTP, or ""
-    together   which commands behind it are carried out with it: "alike" have the same options,
-               "inserts" are of one namespace, and committed by the service itself, "pages" are any
-               of these
+    together   which commands of its name behind it are carried out with it: "alike" have the same options,
+               "inserts" are of one namespace, and committed by the service itself
     queued     whether MULTI queues it
     greeting   whether it is answered before the token was shown
     name       the first word of its form
@@ -32,7 +31,7 @@ class Command(NamedTuple):
     usage: str
     role: Role = ""
     path: str = ""
-    together: Literal["", "alike", "inserts", "pages"] = ""
+    together: Literal["", "alike", "inserts"] = ""
     queued: bool = True
     greeting: bool = False
     name: bytes = b""
@@ -68,9 +67,8 @@ COMMANDS = {
         ),
         Command(
             "DEDUP.RESERVE ns key page [SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] "
-            "[SECONDS s] [EXEMPT reason] [GUARD on|off] [TOKEN t] [FIELDS on|off]",
+            "[SECONDS s] [EXEMPT reason] [GUARD on|off] [LEAST s] [TOKEN t] [FIELDS on|off]",
             "crawl",
-            together="pages",
         ),
         Command(
             "DEDUP.INSERT ns key token [PAID 0|1] [ITEMS digest]",
@@ -78,7 +76,7 @@ COMMANDS = {
             "/v1/insert",
             "inserts",
         ),
-        Command("DEDUP.RELEASE ns key token", "crawl", "/v1/release", "pages"),
+        Command("DEDUP.RELEASE ns key token", "crawl", "/v1/release"),
         Command("DEDUP.FORGET ns key", "admin", "/v1/forget"),
         Command("DEDUP.DROP ns", "admin"),
         Command("DEDUP.INFO [ns]"),

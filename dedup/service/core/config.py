@@ -135,7 +135,7 @@ def check_config(config: ServiceConfig) -> ServiceConfig:
         raise UsageError("--listen none needs --unix")
     if config.token is not None and len(config.token.encode()) < 16:
         raise UsageError(
-            "DEDUP_TOKEN is too short: at least 16 bytes, for example of `openssl rand -hex 16`"
+            "DEDUP_TOKEN is too short: use at least 16 bytes, such as the output of `openssl rand -hex 16`"
         )
     _check_tls(config)
     return config

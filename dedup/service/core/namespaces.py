@@ -27,7 +27,7 @@ from dedup.detector import EmbeddedDetector, MemoryBudget, open_embedded
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import GREATEST_DISTANCE, Options, Scope
-from dedup.model.recipes import NEWEST, recipe_of
+from dedup.model.recipes import NEWEST, Recipe, recipe_of
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.refusal import Refused, code, message
 
@@ -216,14 +216,7 @@ class Namespaces:
     def _made(self, name: str, recipe: str, asked: PolicyOverrides) -> _Namespace:
         check_namespace(name)
         # checked before anything is created
-        try:
-            usual = recipe_of(recipe).distance
-        except RecipeMismatch as error:
-            raise Refused(
-                error.code,
-                f"this service does not know the client's recipe {recipe!r}: upgrade the older of client and service; "
-                f"its own is {NEWEST!r}",
-            ) from error
+        usual = check_known(recipe).distance
         _check_distance(asked, usual if self._distance is None else self._distance)
         if len(self._open) + len(self.unserved) >= self._limits.namespaces:
             raise Refused(
@@ -278,6 +271,18 @@ class Namespaces:
     def _detector(self, name: str, **asked: Any) -> EmbeddedDetector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
         return open_embedded(self.path, Options(namespace=name, clock=self._clock, **asked))
+
+
+def check_known(recipe: str) -> Recipe:
+    """Return a recipe that a client named. Raises Refused (RECIPE) for one that this release does not know."""
+    try:
+        return recipe_of(recipe)
+    except RecipeMismatch as error:
+        raise Refused(
+            error.code,
+            f"this service does not know the client's recipe {recipe!r}: upgrade the older of client and service; "
+            f"its own is {NEWEST!r}",
+        ) from error
 
 
 def check_no_store(path: Path) -> None:

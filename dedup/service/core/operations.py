@@ -21,7 +21,7 @@ from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOption
 from dedup.model.recipes import same_recipe
 from dedup.service.core.command_table import TOKEN
 from dedup.service.core.config import USUAL_LIMITS, Limits
-from dedup.service.core.namespaces import Namespaces, PolicyOverrides
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides, check_known
 from dedup.service.core.refusal import Refused, message
 from dedup.service.core.turns import Room, Turns, in_slices
 
@@ -107,6 +107,7 @@ class Operations:
             self.check_ready()
         detector = self.namespaces.detector(namespace, asked, recipe if make else None)
         if detector is not None and detector.recipe.id != recipe:
+            check_known(recipe)
             same_recipe(detector.recipe.id, recipe)
         return detector
 
@@ -208,8 +209,8 @@ class Operations:
             raise UsageError(f"{key!r} was released: reserve it again to insert it")
         raise Refused(
             "NOTOKEN",
-            "this reservation is not held here: reserve the page again with EXEMPT expired, "
-            "and insert that token",
+            "this service does not hold the reservation: reserve the page again with EXEMPT expired, "
+            "and insert with the new token",
         )
 
     def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, LateFields]]) -> None:
@@ -220,7 +221,7 @@ class Operations:
         """
         detector = self._existing(namespace)
         if detector is None or not self._insert_held(detector, pages):
-            raise Refused("NOTOKEN", "one of these reservations is not held here")
+            raise Refused("NOTOKEN", "this service does not hold one of these reservations")
         self.counts["insert"] += len(pages)
 
     def _insert_held(
@@ -312,9 +313,12 @@ class Operations:
         }
 
     def namespace_info(self, namespace: str) -> dict[str, Any]:
-        """Return EmbeddedDetector.info() of a namespace; a missing one is empty."""
+        """Return EmbeddedDetector.info() of a namespace; a missing one is empty, and says so."""
         detector = self._existing(namespace)
-        return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
+        if detector is not None:
+            return detector.info()
+        missing = f"there is no namespace {namespace!r}: its first page makes it"
+        return {"documents": 0, "in_flight": 0, "missing": missing}
 
     def _existing(self, namespace: str) -> EmbeddedDetector | None:
         if self.not_ready is not None:

@@ -40,7 +40,7 @@ Digest = Annotated[
     str,
     Meta(
         pattern=rf"^([0-9a-f]{{2}}){{1,{ITEMS_BYTES}}}$",
-        description="A digest of the items that the page brought.",
+        description="A digest of the items that the page yielded.",
     ),
 ]
 
@@ -60,13 +60,13 @@ def item(name: str, doc: str, fields: list[Any]) -> Any:
 
 Held: Any = item(
     "Held",
-    "A reservation; what is known of its document after the page was processed is for insert only.",
+    "A reservation. The fields about the processed page are for insert only.",
     [
         ("key", Key),
         ("token", Token),
         (
             "paid",
-            Annotated[bool, Meta(description="Whether the page brought what it had to bring.")],
+            Annotated[bool, Meta(description="Whether the page yielded what it was fetched for.")],
             True,
         ),
         ("items", Digest | None, None),
@@ -76,14 +76,14 @@ OPTIONS: list[Any] = [
     ("exempt", _text(f"^{REASON.pattern}$", "Keeps the page unjudged.") | None, None),
     (
         "guard",
-        Annotated[bool, Meta(description="Whether a page that declares itself another is kept.")],
+        Annotated[
+            bool, Meta(description="Whether a page with another title or canonical URL is kept.")
+        ],
         True,
     ),
     (
         "kind",
-        Annotated[
-            str, Meta(max_length=FIELD_BYTES["kind"], description="What the page was read for.")
-        ],
+        Annotated[str, Meta(max_length=FIELD_BYTES["kind"], description="Purpose of the page.")],
         "",
     ),
     ("token", _text(f"^{TOKEN.pattern}$", "The token, made by the client.") | None, None),
@@ -117,6 +117,27 @@ class ForgetRequest(_In, frozen=True):
 
     ns: Namespace
     keys: Annotated[list[Key], Meta(max_length=ITEMS)]
+
+
+class Rows(_In, frozen=True, rename={"rows": "items"}):
+    """A request as it is decoded: each of its rows by itself, so that a wrong one has an error in its place."""
+
+    ns: Namespace
+    rows: Annotated[list[msgspec.Raw], Meta(max_length=ITEMS)]
+
+
+class KeyRows(_In, frozen=True, rename={"rows": "keys"}):
+    """The same of ForgetRequest."""
+
+    ns: Namespace
+    rows: Annotated[list[msgspec.Raw], Meta(max_length=ITEMS)]
+
+
+ROWS: dict[str, tuple[Any, Any]] = {
+    "insert": (Rows, Held),
+    "release": (Rows, Held),
+    "forget": (KeyRows, Key),
+}
 
 
 # ------------------------------------------------------------------------------------------ answers
@@ -232,7 +253,7 @@ PATH_ROLES: dict[str, str | None] = (
 )  # of other paths any token's
 
 ERRORS = {
-    "400": "The request is not what this document says.",
+    "400": "The request does not match this document.",
     "401": "The token is missing or wrong.",
     "403": "The Host is not one of this service's, or the token's role may not do this (NOPERM).",
     "404": "There is no such document, or no such namespace.",
@@ -282,7 +303,7 @@ def openapi(
         responses = {"200": answer(get.answer, get.summary)}
         responses |= {status: errors[status] for status in get.errors.split()}
         if get.answer is Health:
-            responses["503"] = answer(Health, "Not so; the reason says why.")
+            responses["503"] = answer(Health, "It was not done; the reason says why.")
         described: dict[str, Any] = {"summary": get.summary, "responses": responses}
         if get.query:
             described["parameters"] = [_parameter(name) for name in get.query.split()]

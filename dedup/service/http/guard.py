@@ -39,6 +39,7 @@ from dedup.service.core.turns import Room
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 from dedup.service.http.judge import HTML_TYPES
 from dedup.service.http.judge import PATH as JUDGE
+from dedup.wire import resp
 
 SMALL_BYTES = 1 << 14  # of a request; less is not counted
 HURRY_SECONDS = 5.0  # for a request to be whole, while others wait for room
@@ -217,6 +218,26 @@ def _refusal(status: int, word: str, text: str) -> Response:
 # -------------------------------------------------------------------------------------- connections
 
 
+OTHER_PORT = resp.error(
+    "ERR", "this is the HTTP port of a table service: Redis clients use the port of --listen"
+)
+
+
+class _Http(H11Protocol):
+    """uvicorn's protocol; a client that speaks RESP is told so, where HTTP would wait for the rest of its line."""
+
+    _is_new = True
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes (asyncio's interface)."""
+        if self._is_new and data.startswith(b"*"):
+            self.transport.write(OTHER_PORT)
+            self.transport.close()
+            return
+        self._is_new = False
+        super().data_received(data)
+
+
 class HttpConnections:
     """All connections of the port: their number, their time, and the bytes that they make us hold.
 
@@ -262,7 +283,7 @@ class HttpConnections:
             if (victim := next(waited_for, None)) is not None:
                 self._end(victim, "silent")
         state: dict[str, Any] = {}
-        made = state["connection"] = H11Protocol(self._config, self._state, state)
+        made = state["connection"] = _Http(self._config, self._state, state)
         self.open[made] = monotonic()
         return made
 

@@ -54,24 +54,32 @@ _OF_PAGE: list[Any] = [
 SentPage: Any = bodies.item(
     "SentPage", "A page to be judged; its key is that of its URL.", [("url", _Url), *_OF_PAGE]
 )
-JudgeRequest: Any = bodies.item(
-    "JudgeRequest",
-    "A page to be judged, or several in `pages`, of one namespace. The body may also be the page itself, as text/html: "
-    "the other fields are then in the query.",
-    [
-        ("ns", bodies.Namespace),
-        ("pages", Annotated[list[SentPage], Meta(max_length=bodies.ITEMS)] | None, None),
-        ("url", _Url | None, None),
-        *_OF_PAGE,
-        ("distance", bodies.Bits | None, None),
-        ("similarity", bodies.Share | None, None),
-        ("features", bodies.Whole | None, None),
-        ("scope", Scope, "global"),
-        ("links", bool, False),
-        ("fields", bodies.WithFields, False),
-    ],
-)
-_decode = msgspec.json.Decoder(JudgeRequest).decode
+
+
+def _request(page: Any) -> Any:
+    """Return the type of a request; page is the type of one in `pages`."""
+    return bodies.item(
+        "JudgeRequest",
+        "A page to be judged, or several in `pages`, of one namespace. The body may also be the page itself, as text/html: "
+        "the other fields are then in the query.",
+        [
+            ("ns", bodies.Namespace),
+            ("pages", Annotated[list[page], Meta(max_length=bodies.ITEMS)] | None, None),
+            ("url", _Url | None, None),
+            *_OF_PAGE,
+            ("distance", bodies.Bits | None, None),
+            ("similarity", bodies.Share | None, None),
+            ("features", bodies.Whole | None, None),
+            ("scope", Scope, "global"),
+            ("links", bool, False),
+            ("fields", bodies.WithFields, False),
+        ],
+    )
+
+
+JudgeRequest: Any = _request(SentPage)
+_decode_request = msgspec.json.Decoder(_request(msgspec.Raw)).decode
+_decode_page = msgspec.json.Decoder(SentPage).decode
 
 
 class JudgedPage(bodies.Judged, frozen=True, omit_defaults=True):
@@ -156,7 +164,7 @@ class PageJudge:
         return JudgeAnswer(*msgspec.structs.astuple(results[0]))
 
     async def _in_thread(
-        self, decode: Callable[..., tuple[Any, list[_Sent]]]
+        self, decode: Callable[..., tuple[Any, list[_Sent | Exception]]]
     ) -> tuple[Any, list[_Read | Exception]]:
         """Decode a request and read its pages in a thread."""
         limits = self._commands.limits
@@ -195,7 +203,7 @@ def unpacked(body: bytes, encoding: str, limits: Limits) -> bytes:
 
 def _decoded(
     headers: Mapping[str, str], query: QueryParams, body: bytes, limits: Limits, *, mend: bool
-) -> tuple[Any, list[_Sent]]:
+) -> tuple[Any, list[_Sent | Exception]]:
     """Return what a request asks for, and its pages. Raises Refused, and _HalfPair unless that is mended."""
     body = unpacked(body, headers.get("content-encoding", ""), limits)
     kind, _, parameters = headers.get("content-type", "").partition(";")
@@ -204,7 +212,9 @@ def _decoded(
     return _of_json(body, mend=mend)
 
 
-def _of_query(query: QueryParams, body: bytes, charset: str | None) -> tuple[Any, list[_Sent]]:
+def _of_query(
+    query: QueryParams, body: bytes, charset: str | None
+) -> tuple[Any, list[_Sent | Exception]]:
     """Return what a query asks for, and the page that is the body."""
     known = set(JudgeRequest.__struct_fields__) - {"html", "text", "pages"}
     given = once(query)
@@ -230,9 +240,9 @@ def once(query: QueryParams) -> dict[str, str]:
     return found
 
 
-def _of_json(body: bytes, *, mend: bool = True) -> tuple[Any, list[_Sent]]:
+def _of_json(body: bytes, *, mend: bool = True) -> tuple[Any, list[_Sent | Exception]]:
     try:
-        asked = _decode(body)
+        asked, pages = _decode(body)
     except (ValueError, RecursionError) as error:
         # a ValidationError is of what the JSON says
         is_json = isinstance(error, msgspec.ValidationError)
@@ -241,14 +251,27 @@ def _of_json(body: bytes, *, mend: bool = True) -> tuple[Any, list[_Sent]]:
         if not mend:
             raise _HalfPair from None
         try:
-            asked = _decode(_mended(body))
+            asked, pages = _decode(_mended(body))
         except (ValueError, RecursionError):
             raise Refused("ERR", str(error)) from None
     if asked.pages is None:
         if asked.url is None:
             raise Refused("ERR", "Object missing required field `url`, or `pages`")
-        return asked, [_sent(asked)]
-    return asked, [_sent(page) for page in asked.pages]
+        pages = [_sent(asked)]
+    return asked, pages
+
+
+def _decode(body: bytes | bytearray) -> tuple[Any, list[_Sent | Exception]]:
+    """Return a request, and its pages, or what is wrong with one of them. Raises ValueError, RecursionError."""
+    asked = _decode_request(body)
+    return asked, [_sent_in(raw) for raw in asked.pages or ()]
+
+
+def _sent_in(raw: msgspec.Raw) -> _Sent | Exception:
+    try:
+        return _sent(_decode_page(raw))
+    except (msgspec.ValidationError, Refused) as error:
+        return Refused("ERR", str(error))
 
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -276,8 +299,10 @@ def _sent(page: Any) -> _Sent:
     return _Sent(page.url, page.key, data, is_text, None, bodies.options_of(page))
 
 
-def _tried(sent: _Sent, asked: Any, limits: Limits) -> _Read | Exception:
+def _tried(sent: _Sent | Exception, asked: Any, limits: Limits) -> _Read | Exception:
     """Return a page as it was read, or why it cannot be: the others of its request are judged."""
+    if isinstance(sent, Exception):
+        return sent
     try:
         return _read(sent, asked, limits)
     except Exception as error:  # noqa: BLE001 - becomes the answer, with its code

@@ -8,6 +8,7 @@ Invariant: the types in bodies.py say what requests and answers look like.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from starlette.types import ASGIApp
 
 from dedup.model.errors import DedupError
 from dedup.model.events import event_of
-from dedup.service.core.access import Tokens, audit
+from dedup.service.core.access import Caller, Tokens, audit
 from dedup.service.core.config import Limits
 from dedup.service.core.operations import Operations
 from dedup.service.core.refusal import Refused, code
@@ -61,6 +62,10 @@ def _missing(what: str) -> Response:
     return _json(bodies.Failed(bodies.Fault("ERR", f"there is no such {what}")), 404)
 
 
+def _no_namespace(name: str) -> Response:
+    return _missing(f"namespace {name[:64]!r}")
+
+
 def _done(result: Any) -> bodies.Done:
     """Encode the result of a command: None, a bool, an exception, or a future of one of them."""
     if isinstance(result, asyncio.Future):
@@ -86,13 +91,11 @@ class _Endpoints:
         self._judge = PageJudge(commands, self._readers)
         described = openapi(commands.version, (JudgeRequest, JudgeAnswer), HTML_TYPES)
         self._openapi = msgspec.json.encode(described)
-        self._decoders = {
-            name: msgspec.json.Decoder(request) for name, (request, _) in bodies.ENDPOINTS.items()
-        }
 
     def post(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         """Return the endpoint of a command: decode, carry out, encode."""
-        decoder, carry_out = self._decoders[name], getattr(self, f"_{name}")
+        decoder, row = map(msgspec.json.Decoder, bodies.ROWS[name])
+        carry_out = getattr(self, f"_{name}")
 
         async def endpoint(request: Request) -> Response:
             body = await request.body()
@@ -105,12 +108,8 @@ class _Endpoints:
                     asked = decoder.decode(body)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise Refused("ERR", str(error)) from None
-            answer = await carry_out(asked)
-            if isinstance(asked, bodies.ForgetRequest):
-                for key, each in zip(asked.keys, answer.results, strict=True):
-                    if each.done:
-                        audit(request.state.caller, "FORGET", asked.ns, key)
-            return _json(answer)
+            do = partial(carry_out, request.state.caller, asked.ns)
+            return _json(await self._each(asked.rows, row, do))
 
         return endpoint
 
@@ -122,27 +121,29 @@ class _Endpoints:
         )
         return _json(answer)
 
-    async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
-        def insert(held: Any) -> Any:
-            return self._commands.insert(asked.ns, held.key, held.token, bodies.given(held))
+    def _insert(self, _: Caller, ns: str, held: Any) -> Any:
+        return self._commands.insert(ns, held.key, held.token, bodies.given(held))
 
-        return await self._each(asked.items, insert)
+    def _release(self, _: Caller, ns: str, held: Any) -> Any:
+        return self._commands.release(ns, held.key, held.token)
 
-    async def _release(self, asked: bodies.ReleaseRequest) -> bodies.DoneAnswer:
-        return await self._each(
-            asked.items, lambda held: self._commands.release(asked.ns, held.key, held.token)
-        )
+    def _forget(self, caller: Caller, ns: str, key: str) -> Any:
+        done = self._commands.forget(ns, key)
+        if done is not False:
+            audit(caller, "FORGET", ns, key)
+        return done
 
-    async def _forget(self, asked: bodies.ForgetRequest) -> bodies.DoneAnswer:
-        return await self._each(asked.keys, lambda key: self._commands.forget(asked.ns, key))
-
-    async def _each(self, items: Iterable[Any], do: Callable[[Any], Any]) -> bodies.DoneAnswer:
-        """Carry out a command for each item, in order; then wait for those that take time."""
+    async def _each(
+        self, rows: Iterable[Any], decoder: Any, do: Callable[[Any], Any]
+    ) -> bodies.DoneAnswer:
+        """Carry out a command for each row, in order; then wait for those that take time."""
         self._commands.check_ready()
         results: list[Any] = []
-        async for item in in_slices(items, self._commands.turns):
+        async for row in in_slices(rows, self._commands.turns):
             try:
-                results.append(do(item))
+                results.append(do(decoder.decode(row)))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                results.append(Refused("ERR", str(error)))
             except Exception as error:  # noqa: BLE001 - becomes the answer, with its code
                 results.append(error)
         coming = [result for result in results if isinstance(result, asyncio.Future)]
@@ -163,7 +164,7 @@ class _Endpoints:
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY")
         found = self._commands.document(query["ns"], query["key"])
         if self._commands.namespaces.get(query["ns"]) is None:
-            return _missing(f"namespace {query['ns'][:64]!r}")
+            return _no_namespace(query["ns"])
         return _missing("document") if found is None else _json(event_of(query["ns"], found))
 
     async def export(self, request: Request) -> Response:
@@ -176,7 +177,7 @@ class _Endpoints:
         async for _ in in_slices(range(EXPORTED // PART), self._commands.turns):
             found = self._commands.documents_from(namespace, first, PART)
             if found is None:
-                return _missing("namespace")
+                return _no_namespace(namespace)
             for last, document in found:
                 lines += encode_line(namespace, document)
                 first = after = last + 1

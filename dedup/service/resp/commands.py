@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from dedup.model.errors import UsageError
 from dedup.model.events import encode_value
 from dedup.model.forms import FIELD_BYTES, decode_page, to_reply
@@ -150,6 +152,8 @@ def _reserve(session: RespSession, arguments: list[bytes]) -> bytes:
     page = asked.page
     plan = session.plans.of(RESERVE, arguments[1], page.recipe, words)
     key, given, detector = text(arguments[2], "key"), plan.given, plan.detector
+    if given.least:
+        page = replace(page, least=given.least)
     options = ReserveOptions(
         None, asked.domain, given.exempt, given.guard, asked.kind, token, given.seconds
     )

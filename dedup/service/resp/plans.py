@@ -12,6 +12,7 @@ import msgspec
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.forms import FIELD_BYTES, check_field
+from dedup.model.policy import NEVER
 from dedup.service.core.command_table import (
     LEAST_SPAN,
     LONGEST_SPAN,
@@ -37,6 +38,7 @@ class CommandOptions(msgspec.Struct, frozen=True):
     exempt: str | None = None
     guard: bool = True
     seconds: float | None = None
+    least: float = 0.0
     count: int | None = None
     fields: bool = False
 
@@ -95,6 +97,7 @@ _OTHERS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"FIELDS": ("fields", lambda word: _one_of(word, "FIELDS", "on", "off") == "on"),
     b"EXEMPT": ("exempt", lambda word: _matching(word, "EXEMPT", REASON, "[a-z_], up to 32")),
     b"GUARD": ("guard", lambda word: _one_of(word, "GUARD", "on", "off") == "on"),
+    b"LEAST": ("least", lambda word: _real(word, "LEAST", 0, NEVER, "a number from 0 to 2")),
     b"SECONDS": (
         "seconds",
         lambda word: min(
@@ -106,7 +109,7 @@ _OTHERS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
 _ALLOWED = {
     PROBE: b"COUNT DISTANCE FEATURES FIELDS SCOPE SIMILARITY".split(),
     MPROBE: b"COUNT DISTANCE FEATURES SCOPE SIMILARITY".split(),
-    RESERVE: b"DISTANCE EXEMPT FEATURES FIELDS GUARD SCOPE SECONDS SIMILARITY TOKEN".split(),
+    RESERVE: b"DISTANCE EXEMPT FEATURES FIELDS GUARD LEAST SCOPE SECONDS SIMILARITY TOKEN".split(),
 }
 
 

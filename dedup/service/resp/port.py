@@ -71,7 +71,6 @@ class Port(Connections):
 
 # ------------------------------------------------------------------------------------ a connection
 
-PAGES_BATCH = 32  # pages that are judged in one turn, unless they take long
 WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
 
 
@@ -282,30 +281,22 @@ class Connection(asyncio.Protocol):
         return False
 
     def _alike(self, command: list[bytes]) -> list[list[bytes]]:
-        """Return a command and those behind it that go with it; the next one is to be run by itself.
-
-        Which those are says its mark in the table of commands.
-        """
+        """Return a command and those behind it that go with it (Command.together); the next one is to be run by itself."""
         take, batch = self._incoming.next, [command]
         name, namespace, options, length = command[0], command[1], command[3:], len(command)
-        mark = COMMANDS[name].together
-        most = PAGES_BATCH if mark == "pages" else PROBES
-        while len(batch) < most:
+        are_inserts = COMMANDS[name].together == "inserts"
+        while len(batch) < PROBES:
             try:
                 command = take(True)
             except NotResp:  # which next() raises again, once the batch was carried out
                 break
             if command is MISSING:
                 break
-            if mark == "pages":
-                known = COMMANDS.get(command[0])
-                is_alike = known is not None and known.together == mark
-            else:
-                is_alike = command[0] == name and command[1:2] == [namespace] and (
-                    len(command) >= 4
-                    if mark == "inserts"
-                    else len(command) == length and command[3:] == options
-                )  # fmt: skip
+            is_alike = command[0] == name and command[1:2] == [namespace] and (
+                len(command) >= 4
+                if are_inserts
+                else len(command) == length and command[3:] == options
+            )  # fmt: skip
             if not is_alike:
                 self._unbatched.append(command)
                 break
@@ -332,34 +323,16 @@ class Connection(asyncio.Protocol):
             self._run_one(equal[0])
             return
         began, port = monotonic(), self._port
-        if COMMANDS[equal[0][0]].together == "pages":
-            count = self._run_pages(equal, began + SLICE_SECONDS)
-        else:
-            try:
-                self._answers.add(run_together(self.session, equal))
-            except Exception:  # noqa: BLE001 - becomes the answer of the command at fault
-                self._unbatched.extendleft(reversed(equal))
-                return
-            port.asked[equal[0][0]] += count
+        try:
+            self._answers.add(run_together(self.session, equal))
+        except Exception:  # noqa: BLE001 - becomes the answer of the command at fault
+            self._unbatched.extendleft(reversed(equal))
+            return
+        port.asked[equal[0][0]] += count
         if self._never_spoke:
             self._spoke()
         self._last_command_at = now = monotonic()
         port.durations.note(now - began, count)
-
-    def _run_pages(self, pages: list[list[bytes]], deadline: float) -> int:
-        """Carry out RESERVE and RELEASE in their order; return how many: the rest waits for its turn."""
-        for done, command in enumerate(pages, 1):
-            try:
-                name, answer = run(self.session, command)
-            except Exception as fault:  # noqa: BLE001 - becomes the answer of the command at fault
-                name, answer = b"refused", self._refusal(fault)
-            self._port.asked[name] += 1
-            assert isinstance(answer, bytes)  # neither of them waits for anything
-            self._answers.add(answer)
-            if monotonic() > deadline:  # a page near thousands of others takes milliseconds
-                self._unbatched.extendleft(reversed(pages[done:]))
-                return done
-        return len(pages)
 
     def _run_one(self, command: list[bytes]) -> None:
         began, port, session = monotonic(), self._port, self.session

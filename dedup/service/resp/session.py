@@ -75,7 +75,7 @@ class RespSession:
         return self.trusted and self.queued is None
 
     def can_batch(self, command: list[bytes]) -> bool:
-        """Whether a command can be carried out together with others: with the same options, INSERTs, or PAGES."""
+        """Whether a command can be carried out together with others: with the same options, or INSERTs."""
         known = COMMANDS.get(command[0])
         if known is None or not known.together or len(command) < known.least:
             return False
@@ -84,7 +84,9 @@ class RespSession:
     def authenticate(self, user: bytes, token: bytes) -> None:
         """Trust the client if the token is right; else raise Refused."""
         if not self._tokens.asked:
-            raise UsageError("this service has no token: leave AUTH out")
+            raise UsageError(
+                "this service has no token: leave AUTH out, and the token out of the URL"
+            )
         roles = self._tokens.roles_of(token)
         if roles and user == b"default":
             self._shown, self._times = token, self._tokens.times

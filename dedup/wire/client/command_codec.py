@@ -94,11 +94,12 @@ class Commands:
             token,
             *self._reserve_options,
         )
-        exempt = options.exempt or (
-            "unread" if asked.page.unread else None
-        )  # which JSON does not say
+        page = asked.page  # JSON does not say what was learned of its site
+        exempt = options.exempt or ("unread" if page.unread else "partly" if page.partly else None)
         if exempt is not None:
             command += (b"EXEMPT", exempt)
+        if page.least:
+            command += (b"LEAST", f"{page.least:.2f}")
         if not options.guard:
             command += (b"GUARD", b"off")
         if seconds := options.seconds or self._seconds:
@@ -216,9 +217,6 @@ def facts_of(reply: Any) -> dict[str, Any]:
         raise unreadable(reply) from error
 
 
-UNAUTHORIZED = "NOAUTH"  # the code of a service that is there, and refuses the token
-
-
 def error_of(message: str) -> DedupError:
     """Return the error that an answer "-CODE message" stands for.
 
@@ -235,14 +233,12 @@ def error_of(message: str) -> DedupError:
             f"the table service says: {text}; it may be an older release than this client: upgrade "
             "services before clients"
         )
-    if code in {"ERR", "DISTANCE", "NOPERM"}:
+    if code in {"ERR", "DISTANCE", "NOPERM"} or "is too long" in text:
         return UsageError(f"the table service says: {text}")
     if code in {"NOAUTH", "WRONGPASS"}:
-        refused = ServiceUnavailable(
-            f"it refuses the token ({message}); give it in the URL: redis://:TOKEN@host:port"
+        return ServiceUnavailable(
+            f"it refuses the token ({message}); give the right one in the URL: redis://:TOKEN@host:port"
         )
-        refused.code = UNAUTHORIZED
-        return refused
     return ServiceUnavailable(f"it answers {message}")
 
 

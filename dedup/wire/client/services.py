@@ -3,13 +3,11 @@
     redis://[:token@]host[:port], rediss:// for TLS, unix:///path: spelled as redis-py spells them
     connect -> HELLO 2 AUTH (what it is) -> connected, until it breaks
     send -> (written together, once a turn of the loop) -> replies, in the order of the commands
-    send_later -> (written with what is sent next, or soon by itself)
     execute -> the first service that is there -> replies; for one that fails the next, within the timeout again
 
 Invariants: a caller waits at most timeout_seconds, and gets the reply, ReplyError, or ServiceUnavailable. A connection
 without any reply for timeout_seconds is aborted, with all that was asked on it. It is made again by a task of its own,
-less and less often, but at least every LONGEST_PAUSE_SECONDS. Commands of send_later() that may not have come through
-are sent again then: the last UNDELIVERED_LIMIT of them. A service that is known to be away is not waited for. The
+less and less often, but at least every LONGEST_PAUSE_SECONDS. A service that is known to be away is not waited for. The
 token is in an address and in no text made of it. There is no coroutine and no timer for each command: redis.asyncio
 takes 15 times the CPU time with 16 commands under way.
 """
@@ -31,13 +29,8 @@ import hiredis
 import msgspec
 
 from dedup.core.faults import Backoff, SayOnce
-from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
-from dedup.wire.client.command_codec import (
-    UNAUTHORIZED,
-    Command,
-    error_of,
-    unreadable,
-)
+from dedup.model.errors import ServiceUnavailable, UsageError
+from dedup.wire.client.command_codec import Command, error_of, unreadable
 from dedup.wire.resp import Answers, NotResp, pack
 from dedup.wire.tls import client_tls
 
@@ -129,7 +122,7 @@ def _address(url: str) -> Address:
         host, port = parts.hostname, parts.port
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
     except ValueError as error:
-        raise UsageError(f"service URL {_shown(url)!r} is not one ({error}): {FORM}") from None
+        raise UsageError(f"service URL {_shown(url)!r} is not allowed ({error}): {FORM}") from None
     is_unix, tls = "unix" in parts.scheme, parts.scheme == "rediss"
     known = f"{parts.scheme}://" in SCHEMES and not parts.fragment
     if is_unix:
@@ -161,8 +154,8 @@ def _shown(url: str) -> str:
 
 # ------------------------------------------------------------------------------------ a connection
 
+CLOSED = "it closed the connection"
 GOODBYE_SECONDS = 0.5  # for a connection that is closed
-LATER_SECONDS = 0.02  # for other commands: one alone costs the service twice as much
 WAITING_LIMIT = 10_000  # commands without a reply; beyond it a command is refused
 
 
@@ -187,43 +180,27 @@ class ServiceConnection(asyncio.Protocol):
         self._answers = Answers(ReplyError)
         self._out: list[bytes] = []
         self._due = False  # whether that is written in this turn of the loop
-        self._later: asyncio.TimerHandle | None = None  # when it is written otherwise
-        # Each command without a reply: its caller's future, or the command itself if it has none.
-        self._waiting: deque[asyncio.Future[Any] | bytes] = deque()
+        self._waiting: deque[asyncio.Future[Any]] = deque()  # for their replies
         self._deadlines: deque[float] = deque()  # of those written, in their order
         self._expired = 0  # of the first ones: their callers have given up
         self._timer: asyncio.TimerHandle | None = None
         self._heard = 0.0
         self.lost: asyncio.Future[str] = self._loop.create_future()
         self._gone = asyncio.Event()  # nothing of it is in the loop any more
-        self.undelivered: list[bytes] = []  # of send_later(), once the connection ended
 
     def send(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its reply. Never waits. Raises ServiceUnavailable."""
-        self._queue(data)
+        if self.lost.done() or self._transport is None:
+            raise ServiceUnavailable("the connection is closed")
+        if len(self._waiting) >= WAITING_LIMIT:
+            raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
+        self._out.append(data)
         if not self._due:
             self._due = True
             self._loop.call_soon(self._flush)
         future: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(future)
         return future
-
-    def send_later(self, data: bytes) -> None:
-        """Send a command whose reply does not matter, within LATER_SECONDS.
-
-        Raises ServiceUnavailable.
-        """
-        self._queue(data)
-        if self._later is None:
-            self._later = self._loop.call_later(LATER_SECONDS, self._flush)
-        self._waiting.append(data)
-
-    def _queue(self, data: bytes) -> None:
-        if self.lost.done() or self._transport is None:
-            raise ServiceUnavailable("the connection is closed")
-        if len(self._waiting) >= WAITING_LIMIT:
-            raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
-        self._out.append(data)
 
     def close(self) -> None:
         """Close the connection; what is queued is sent, replies are not waited for."""
@@ -254,13 +231,13 @@ class ServiceConnection(asyncio.Protocol):
                 for reply in self._answers.of(data):
                     self._hand_out(reply)
             except IndexError:
-                self._abort("it answers more than it was asked")
+                self._abort("it sent more answers than commands")
             except (hiredis.ProtocolError, NotResp) as error:
                 self._abort(f"its answer is not RESP ({error})")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End (asyncio's interface)."""
-        self._end(f"the connection broke ({exc})" if exc else "it closed the connection")
+        self._end(f"the connection broke ({exc})" if exc else CLOSED)
         self._gone.set()
 
     def _hand_out(self, reply: Any) -> None:
@@ -268,7 +245,7 @@ class ServiceConnection(asyncio.Protocol):
         self._deadlines.popleft()
         if self._expired:
             self._expired -= 1
-        if isinstance(caller, bytes) or caller.done():  # expired, or cancelled
+        if caller.done():  # expired, or cancelled
             return
         if isinstance(reply, ReplyError):
             caller.set_exception(reply)
@@ -277,9 +254,6 @@ class ServiceConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._due = False
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
         if not self._out or self._transport is None:
             return
         with self._meter:
@@ -299,7 +273,7 @@ class ServiceConnection(asyncio.Protocol):
         while self._expired < len(self._deadlines) and self._deadlines[self._expired] <= now:
             caller = self._waiting[self._expired]
             self._expired += 1
-            if not isinstance(caller, bytes) and not caller.done():
+            if not caller.done():
                 caller.set_exception(self._late())
         if self._expired and now - self._heard >= self._timeout:
             self._abort(str(self._late()))
@@ -318,20 +292,17 @@ class ServiceConnection(asyncio.Protocol):
         if self.lost.done():
             return
         waiting, self._waiting = self._waiting, deque()
-        self.undelivered = [caller for caller in waiting if isinstance(caller, bytes)]
         self.lost.set_result(reason)
-        for timer in (self._timer, self._later):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._out.clear()
         self._deadlines.clear()
         self._expired = 0
         for caller in waiting:
-            if not isinstance(caller, bytes) and not caller.done():
+            if not caller.done():
                 caller.set_exception(ServiceUnavailable(reason))
 
 
-UNDELIVERED_LIMIT = 10_000
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
 # Nobody waits for a connection, and it takes some turns of a spider's loop, which may be busy.
@@ -343,7 +314,7 @@ class Endpoint:
 
     connection  None while there is none
     tried       set once the first attempt to connect is over
-    on_trial    whether it answered lately that it cannot do its work: one caller tries it, after ever longer pauses
+    refusals    the pauses after answers that it cannot do its work; an answer that it could ends them
     trouble     what is wrong, or was last
     """
 
@@ -356,67 +327,32 @@ class Endpoint:
         """Begin to connect."""
         self.address = address
         self.connection: ServiceConnection | None = None
-        self.on_trial = False
+        self.refusals = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self.tried = asyncio.Event()
-        self.trouble = "not connected yet"
+        self.trouble = f"no connection within {timeout_seconds:g} s, it is still tried"
         self._timeout = timeout_seconds
         self._meter = meter
-        self._undelivered: deque[bytes] = deque(maxlen=UNDELIVERED_LIMIT)
-        self._refusals = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        self._pause, self._next_trial = 0.0, 0.0  # seconds of the loop's clock
+        self._pause_until = 0.0  # of the loop's clock
         self._loop = asyncio.get_running_loop()
         self._once = SayOnce()
         self._task = self._loop.create_task(self._keep())
 
     @property
     def stands(self) -> bool:
-        """Whether the service may be asked by any caller."""
-        return self.connection is not None and not self.on_trial
-
-    def may_be_asked(self) -> bool:
-        """Whether the service may be asked; one on trial, by one caller at a time."""
-        if self.stands or self.connection is None:
-            return self.stands
-        now = self._loop.time()
-        if now < self._next_trial:
-            return False
-        self._next_trial = now + self._pause  # for others, if the outcome of this trial never comes
-        return True
+        """Whether the service may be asked."""
+        return self.connection is not None and self._loop.time() >= self._pause_until
 
     def send(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its reply. Never waits. Raises ServiceUnavailable."""
         if self.connection is None:
             raise ServiceUnavailable(self.trouble)
-        future = self.connection.send(data)
-        if self.on_trial:
-            future.add_done_callback(self._trial_ended)
-        return future
-
-    def _trial_ended(self, future: asyncio.Future[Any]) -> None:
-        if not future.cancelled() and future.exception() is None:
-            self.answered()
-
-    def send_later(self, data: bytes) -> None:
-        """Send a command whose reply does not matter, now or once the service is back."""
-        try:
-            if self.connection is not None:
-                self.connection.send_later(data)
-                return
-        except ServiceUnavailable:
-            pass
-        self._undelivered.append(data)
-
-    def answered(self) -> None:
-        """Note that the service did its work."""
-        self._refusals.reset()
-        self.on_trial = False
+        return self.connection.send(data)
 
     def refused(self, trouble: str) -> None:
-        """Note that the service answers, but cannot do its work."""
+        """Note that the service answers, but cannot do its work: it is not asked for a while."""
         self.trouble = trouble
-        self._pause = self._refusals.next()
-        self._next_trial = self._loop.time() + self._pause
-        self.on_trial = True
+        if self.stands:  # else others that were asked before the pause were refused as well
+            self._pause_until = self._loop.time() + self.refusals.next()
 
     async def first_try(self) -> None:
         """Wait, no longer than the timeout, until the first attempt to connect is over."""
@@ -441,36 +377,22 @@ class Endpoint:
                 async with asyncio.timeout(max(self._timeout, CONNECT_SECONDS)):
                     connection = await self._connect()
             except Exception as error:  # noqa: BLE001 - kept as the service's trouble; another one is asked
-                self.trouble = str(error) or "no connection in time"
-                is_there = isinstance(error, DedupError) and error.code == UNAUTHORIZED
-                self._say(
-                    f"{self.address} {'refuses the token' if is_there else 'is away'} ({self.trouble}); "
-                    "pages are kept meanwhile"
-                )
+                self.trouble = _trouble(self.address, error)
+                text = "the table service %s cannot be used (%s); pages are kept meanwhile"
+                self._once.log(log, "away", text, self.address, self.trouble, level=logging.WARNING)
             else:
                 self.connection = connection
                 self.trouble = ""
                 self.tried.set()
-                self._send_undelivered()
                 if self._once.ended("away"):
                     log.info("the table service %s answers again", self.address)
                 since = self._loop.time()
-                self.trouble = await connection.lost
+                self.trouble = f"{await connection.lost}; {RUNS}"
                 self.connection = None
-                self._undelivered.extend(connection.undelivered)
                 if self._loop.time() - since > 1:
                     backoff.reset()
             self.tried.set()
             await asyncio.sleep(backoff.next())
-
-    def _send_undelivered(self) -> None:
-        waiting, self._undelivered = self._undelivered, deque(maxlen=UNDELIVERED_LIMIT)
-        for data in waiting:
-            self.send_later(data)
-
-    def _say(self, text: str) -> None:
-        """Say that the service is away, once until it is back."""
-        self._once.log(log, "away", "the table service %s", text, level=logging.WARNING)
 
     async def _connect(self) -> ServiceConnection:
         address = self.address
@@ -493,6 +415,27 @@ class Endpoint:
             connection.close()
             raise
         return connection
+
+
+RUNS = "see that `dedup serve` runs there"
+
+
+def _trouble(address: Address, error: Exception) -> str:
+    """Return why a service could not be connected to, and what to do."""
+    said = str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}; name its authority in the URL: ?ssl_ca_certs=FILE"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS connection: {error.reason}; the URL of a service without TLS begins with redis://"
+    if isinstance(error, TimeoutError):
+        return f"no connection within {CONNECT_SECONDS:g} s; see that the host and its port can be reached"
+    if isinstance(error, OSError):
+        return f"{said}; {RUNS}"
+    if said == CLOSED and not address.tls:
+        return f"{said}; the URL of a service with TLS begins with rediss://"
+    if said == CLOSED and address.cert_file is None:
+        return f"{said}; show a certificate if it asks for one: ?ssl_certfile=FILE&ssl_keyfile=FILE"
+    return said
 
 
 # ------------------------------------------------------------------------------------ the services
@@ -565,6 +508,7 @@ class Services:
                 try:
                     request.reply = await future
                     request.service = number
+                    self._endpoints[number].refusals.reset()
                 except (ReplyError, ServiceUnavailable) as error:
                     if not self._replied(request, number, error):
                         failed |= {number}
@@ -580,18 +524,18 @@ class Services:
         if len(self.holders) > HOLDERS_LIMIT:
             self.holders.pop(next(iter(self.holders)))
 
-    def send_later(self, number: int, command: Command) -> None:
-        """Send a service a command whose reply does not matter, as soon as it can be reached."""
-        self._endpoints[number].send_later(pack(command))
+    def send_only(self, number: int, command: Command) -> None:
+        """Send a service a command whose reply does not matter, if it is there."""
+        if (connection := self._endpoints[number].connection) is not None:
+            with suppress(ServiceUnavailable):
+                connection.send(pack(command)).add_done_callback(_unread)
 
     def unavailable(self) -> ServiceUnavailable:
         """Return the error that says what is wrong with each service."""
         why = "; ".join(
             f"{each.address}: {each.trouble or 'it was not asked'}" for each in self._endpoints
         )
-        return ServiceUnavailable(
-            f"no table service answers ({why}); see that `dedup serve` runs there"
-        )
+        return ServiceUnavailable(f"no table service can be used ({why})")
 
     async def close(self) -> None:
         """Close all connections. Nothing of them is left in the loop."""
@@ -604,7 +548,7 @@ class Services:
             if number in failed or number in request.avoided or request.only not in {None, number}:
                 continue
             try:
-                if endpoint.may_be_asked():
+                if endpoint.stands:
                     sent.append((request, number, endpoint.send(request.data)))
                     break
             except ServiceUnavailable:
@@ -623,8 +567,14 @@ class Services:
             endpoint.refused(str(stands_for))
             return False
         request.reply, request.service = stands_for, number
-        endpoint.answered()
+        endpoint.refusals.reset()
         return True
+
+
+def _unread(future: asyncio.Future[Any]) -> None:
+    """Take an error that no one waits for: else asyncio says that it was never retrieved."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _abandon(sent: Sequence[Sent]) -> None:
@@ -632,5 +582,5 @@ def _abandon(sent: Sequence[Sent]) -> None:
     for request, number, future in sent:
         if request.reply is None:
             request.unanswered |= {number}
-            if not future.cancel() and not future.cancelled():
-                future.exception()  # or asyncio says that it was never retrieved
+            future.cancel()
+            _unread(future)

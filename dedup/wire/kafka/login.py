@@ -226,6 +226,12 @@ class LogLost(DedupError):
     """The log cannot be continued: it is another topic or cluster, or offsets are gone."""
 
 
+def described(error: BaseException) -> str:
+    """Return an error with its kind, which aiokafka's own texts begin with."""
+    kind, said = type(error).__name__, str(error)
+    return said if said.startswith(kind) else f"{kind}: {said}"
+
+
 async def started(
     start: Callable[[], Awaitable[T]],
     what: str,
@@ -252,7 +258,7 @@ async def started(
             if within_seconds is not None and passed + pause > within_seconds:
                 raise KafkaUnavailable(
                     f"{what}: Kafka did not answer within {within_seconds:g} seconds "
-                    f"({type(error).__name__}: {error})"
+                    f"({described(error)})"
                 ) from error
             refused = None if config is None else await refusal(config, passed)
             log.warning("%s: %s; trying again in %.1f s", what, refused or error, pause)

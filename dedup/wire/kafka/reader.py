@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
-from dedup.wire.kafka.login import STOP_SECONDS, KafkaConfig, LogLost, ended, started
+from dedup.wire.kafka.login import STOP_SECONDS, KafkaConfig, LogLost, described, ended, started
 from dedup.wire.kafka.topics import Topic, describe_topic
 
 COMMITTED: dict[str, Any] = {"enable_auto_commit": False, "isolation_level": "read_committed"}
@@ -213,7 +213,7 @@ class Reader:
                     log.error("%s", self.unreadable)
             else:
                 if self.alive:
-                    log.warning("reading %s: %s: %s", self._topic.name, type(error).__name__, error)
+                    log.warning("reading %s: %s", self._topic.name, described(error))
                 self._note(away=True, unreadable=self._unreadable)
             await asyncio.sleep(max(0.0, timeout_seconds - (time.monotonic() - began)))
             return {}
@@ -281,10 +281,9 @@ class Reader:
             except Exception as error:  # noqa: BLE001 - logged; the connection is made again
                 if self.alive:
                     log.warning(
-                        "reading %s: Kafka does not answer (%s: %s); the records read so far stay in use",
+                        "reading %s: Kafka does not answer (%s); the records read so far stay in use",
                         self._topic.name,
-                        type(error).__name__,
-                        error,
+                        described(error),
                     )
                 self._note(away=True, unreadable=self._unreadable)
                 continue

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.wire.kafka.login import KafkaConfig, KafkaUnavailable, TopicUnfit, ended
+from dedup.wire.kafka.login import KafkaConfig, KafkaUnavailable, TopicUnfit, described, ended
 
 PARTITIONS = 8  # of a new log; their number cannot change later: it decides where a key is
 BROKER_DEFAULT = -1  # of the replication factor
@@ -109,8 +109,7 @@ async def _admin(config: KafkaConfig) -> AsyncIterator[Any]:
     except (KafkaError, OSError, TimeoutError) as error:
         login = " or refuses the login" if config.protocol != "PLAINTEXT" else ""
         raise KafkaUnavailable(
-            f"Kafka at {','.join(config.bootstrap)} does not answer{login}: "
-            f"{type(error).__name__}: {error}"
+            f"Kafka at {','.join(config.bootstrap)} does not answer{login}: {described(error)}"
         ) from error
 
 

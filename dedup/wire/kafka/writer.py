@@ -20,6 +20,7 @@ from dedup.wire.kafka.login import (
     KafkaConfig,
     KafkaUnavailable,
     RecordRefused,
+    described,
     ended,
     started,
 )
@@ -178,7 +179,7 @@ class Writer:
         elif (error := sent.exception()) is None:
             place = sent.result()
             return place.partition, place.offset
-        said = f"{type(error).__name__}: {error}"
+        said = described(error)
         if _is_refusal(error):
             made: KafkaUnavailable = RecordRefused(
                 f"Kafka does not take the record: {said}", too_large=_is_refusal(error, size=True)
@@ -204,9 +205,7 @@ class Writer:
                 try:
                     self._producer = await self._connect()
                 except Exception as error:
-                    raise KafkaUnavailable(
-                        f"Kafka does not answer: {type(error).__name__}: {error}"
-                    ) from error
+                    raise KafkaUnavailable(f"Kafka does not answer: {described(error)}") from error
             return self._producer
 
     async def _connect(self) -> Any:

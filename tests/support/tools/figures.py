@@ -33,18 +33,19 @@ FILE = ROOT / "docs" / "explain" / "measurements.json"
 class Measurement(NamedTuple):
     """What is run, in the folder of the evaluation data if it is of one, and what is kept of its JSON.
 
-    compares  it is a benchmark of tests/bench
+    program  dedup, or the folder of programs it is one of
     """
 
     arguments: tuple[str, ...]
     kept: Callable[[Any], Any]
     data: str | None = None
-    compares: bool = False
+    program: str = "dedup"
 
     @property
     def command(self) -> str:
         """The command as a page names it."""
-        return " ".join(("python tests/bench" if self.compares else "dedup", *self.arguments))
+        program = self.program if self.program == "dedup" else f"python {self.program}"
+        return " ".join((program, *self.arguments))
 
 
 COUNTS = ("near_duplicates", "found", "wrong")
@@ -112,10 +113,11 @@ def evaluation(*arguments: str) -> tuple[str, ...]:
 
 
 MEASUREMENTS = {
-    "crawls": Measurement(("crawls", "--json"), of_crawls, compares=True),
+    "crawls": Measurement(("crawls", "--json"), of_crawls, program="tests/bench"),
     "crawl-whole": Measurement(
-        ("crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl, compares=True
+        ("crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl, program="tests/bench"
     ),
+    "tutorial": Measurement(("tutorial",), lambda found: found, program="tests/support"),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
 }
@@ -137,8 +139,8 @@ def measured(name: str, folder: Path | None) -> Any:
     """Run one measurement and return its entry."""
     what = MEASUREMENTS[name]
     command = [sys.executable, "-m", "dedup", *what.arguments]
-    if what.compares:
-        command = [sys.executable, str(ROOT / "tests" / "bench"), *what.arguments]
+    if what.program != "dedup":
+        command = [sys.executable, str(ROOT / what.program), *what.arguments]
     done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
     return entry(name, json.loads(done.stdout))
 

@@ -259,8 +259,8 @@ class Stage:
 
     def kill(self) -> None:
         """Kill the service and start it again."""
-        self.life += 1
         self.up.clear()
+        self.life += 1  # who sees this waits until the service is up again
         self.serving.kill()
         self.serving.start()
         self.up.set()
@@ -275,8 +275,8 @@ class Stage:
         """Ask until the stage is over; whatever is wrong ends it."""
         try:
             while not self.over.is_set():
-                self.up.wait()
                 life = self.life
+                self.up.wait()
                 with contextlib.suppress(ConnectionError), self.serving.connect() as plain:
                     going = client.ask(plain, client.checks())
                     while going and not self.over.is_set():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.core.fingerprint import read_page
-from dedup.scrapy.evidence.difference import (
+from dedup.model.differences import (
     CHARACTERS,
     difference,
     differences,

@@ -8,22 +8,19 @@ that comes soon is shown with its original.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from itertools import islice
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from dedup.core.fingerprint import main_words
-from dedup.model.names import count
+from dedup.model.names import count, document_key
+from dedup.model.page import Verdict
 from dedup.model.policy import Mode
 from dedup.model.recipes import Recipe
 from dedup.report.crawl import CopyExample, CopyGroup, Crawl, Host
-from dedup.report.drops import Drop, DropsFile, compare_words
+from dedup.report.drops import Action, Drop, DropsFile, compare_words
 from dedup.report.texts import differences
-
-if TYPE_CHECKING:
-    from dedup.report.drops import Action
-    from dedup.scrapy.page.in_flight import Page
-    from dedup.scrapy.report import JudgedPage
 
 GROUPS = 10_000  # originals whose copies are counted
 HOSTS = 10_000  # that are counted
@@ -34,59 +31,98 @@ ORIGINALS = 64  # whose words are kept for the next copy
 SAMPLE_BYTES = 32 << 20  # bodies of accepted pages
 PAGES = 20_000  # of which it is said what became of them
 
-_ACTIONS: "dict[Mode, Action]" = {
+_ACTIONS: dict[Mode, Action] = {
     "drop": "dropped",
     "skip_links": "links_skipped",
     "tag": "flagged",
 }
 
-T = TypeVar("T")
-_Words = tuple[list[str], list[str]]  # of an original and of a page
+_Texts = tuple[list[str], list[str]]  # the words of an original and of a page
+# Returns the words of a page's main text, from its body and encoding.
+ReadWords = Callable[[bytes, str | None, Recipe], Iterable[str]]
+
+
+class JudgedPage(NamedTuple):
+    """A page that was judged.
+
+    rule         why it is dropped: "text", or "items: " and its pattern
+    of_template  how much of it is the template of its site, in words
+    """
+
+    verdict: Verdict
+    url: str
+    body: bytes
+    encoding: str | None
+    recipe: Recipe
+    callback: str
+    rule: str = ""
+    of_template: str = ""
 
 
 class Journal:
     """Takes notes of a crawl while it runs; crawl has them."""
 
-    def __init__(self, mode: Mode, drops: DropsFile | None) -> None:
+    def __init__(self, mode: Mode, drops: DropsFile | None, words: ReadWords) -> None:
         """Begin with nothing; drops lists every page."""
-        self.crawl = Crawl(mode=mode)
+        self.crawl, self._words_of = Crawl(mode=mode), words
         self._drops = drops
         self._words: OrderedDict[str, list[str]] = OrderedDict()  # of originals, by document key
         self._bodies: OrderedDict[str, bytes] = OrderedDict()  # the same
         self._bodies_bytes = self._texts = 0
 
-    def judged(self, judged: "JudgedPage", page: "Page | None" = None) -> None:
-        """Note a page and its verdict; page is a near-duplicate."""
-        verdict, response = judged.verdict, judged.response
+    def judged(self, judged: JudgedPage) -> None:
+        """Note a page and its verdict."""
+        verdict = judged.verdict
         self.crawl.recipe = judged.recipe.id
         if self._drops is not None:
             self._drops.open()
-        host = self._host(response.url)
+        host = self._host(judged.url)
         host.judged += 1
         if verdict.status == "near_duplicate":
             host.near_duplicates += 1
-            self._copy(judged, page)
+            self._copy(judged)
             return
-        beside = "" if verdict.of is None else f" with {verdict.of}"
+        beside = "" if verdict.of is None else f" against {verdict.of}"
         template = (
             f" ({judged.of_template})" if judged.of_template and verdict.reason == "unread" else ""
         )
         self._became(verdict.key, f"{verdict.reason or verdict.status}{beside}{template}")
-        if verdict.token is not None and verdict.match is None:
-            self._keep(verdict.key, response.body)
+        if verdict.token is not None:
+            self._keep(verdict.key, judged.body)
 
-    def withheld(self, judged: "JudgedPage", items: int, requests: int) -> None:
-        """Note a page of which items or requests are withheld."""
-        beside = f"checked against {judged.verdict.of or 'what it brought before'}"
+    def checked(self, judged: JudgedPage, items: int, requests: int, gave: str) -> None:
+        """Note a checked page: how many items and requests are withheld of it, and what it gave."""
+        beside = f"checked against {judged.verdict.of or 'its items of an earlier crawl'}: {gave}"
         numbers = {"item": items, "request": requests}
         withheld = ", ".join(count(n, what) for what, n in numbers.items() if n)
-        self._became(judged.verdict.key, f"{beside}; withheld: {withheld}")
-        if self._drops is not None:
+        if judged.verdict.of is None and not withheld:
+            return  # it is kept for another reason
+        self._became(judged.verdict.key, f"{beside}; withheld: {withheld}" if withheld else beside)
+        if self._drops is not None and withheld:
             self._list(judged, self._texts_of(judged), "check", items=items, requests=requests)
 
-    def _copy(self, judged: "JudgedPage", page: "Page | None") -> None:
+    def not_requested(self, url: str, linked_from: str, callback: str, site: str) -> None:
+        """Note a request that is not made, since it waits for the link budget of a callback and site."""
+        if self._drops is not None:
+            self._drops.add(
+                Drop(
+                    time=_now(),
+                    action="not_requested",
+                    url=url,
+                    key=document_key(url),
+                    of=linked_from,
+                    similarity=0.0,
+                    distance=0,
+                    identity="unknown",
+                    reason="link_budget",
+                    callback=callback,
+                    rule=f"link budget of {callback} on {site}",
+                )
+            )
+
+    def _copy(self, judged: JudgedPage) -> None:
         crawl, of = self.crawl, judged.verdict.of or ""
-        crawl.dropped_bytes += len(judged.response.body)
+        crawl.dropped_bytes += len(judged.body)
         group = crawl.near_duplicates.get(of)
         if group is None and len(crawl.near_duplicates) < GROUPS:
             group = crawl.near_duplicates[of] = CopyGroup()
@@ -94,15 +130,14 @@ class Journal:
         has_texts = self._drops is not None or (is_example and self._texts < TEXTS)
         texts = self._texts_of(judged) if has_texts else None
         if self._drops is not None:
-            rule = "" if page is None else "text" if page.by_text else f"items: {page.pattern}"
-            self._list(judged, texts, "drop", rule=rule)
+            self._list(judged, texts, "drop", rule=judged.rule)
         if group is None:
             return
         similarity = judged.verdict.similarity or 0.0
         group.count += 1
         group.least = min(group.least, similarity)
         if is_example:
-            example = CopyExample(judged.response.url, judged.verdict.distance or 0, similarity)
+            example = CopyExample(judged.url, judged.verdict.distance or 0, similarity)
             group.examples.append(example)
             if texts is not None and self._texts < TEXTS:
                 self._texts += 1
@@ -110,8 +145,8 @@ class Journal:
 
     def _list(
         self,
-        judged: "JudgedPage",
-        texts: _Words | None,
+        judged: JudgedPage,
+        texts: _Texts | None,
         would: Literal["drop", "check"],
         **more: Any,
     ) -> None:
@@ -121,9 +156,9 @@ class Journal:
         differs, numbers_only = (None, False) if texts is None else compare_words(*texts)
         self._drops.add(
             Drop(
-                time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                time=_now(),
                 action=_ACTIONS[mode] if would == "drop" or mode == "tag" else "withheld",
-                url=judged.response.url,
+                url=judged.url,
                 key=verdict.key,
                 of=verdict.of or verdict.key,
                 similarity=1.0 if verdict.match is None else round(verdict.similarity or 0.0, 4),
@@ -163,19 +198,20 @@ class Journal:
         while self._bodies_bytes > SAMPLE_BYTES:
             self._bodies_bytes -= len(self._bodies.popitem(last=False)[1])
 
-    def _texts_of(self, judged: "JudgedPage") -> _Words | None:
+    def _texts_of(self, judged: JudgedPage) -> _Texts | None:
         """Return the words of a copy's original and its own; None if the original is gone."""
         key = judged.verdict.of or ""
-        encoding: Any = getattr(judged.response, "encoding", None)
         if (original := self._words.get(key)) is None:
             if (body := self._bodies.get(key)) is None:
                 return None
-            original = self._words[key] = _words(body, encoding, judged.recipe)
+            original = self._words[key] = self._read(body, judged)
             if len(self._words) > ORIGINALS:
                 self._words.popitem(last=False)
-        return original, _words(judged.response.body, encoding, judged.recipe)
+        return original, self._read(judged.body, judged)
+
+    def _read(self, body: bytes, judged: JudgedPage) -> list[str]:
+        return [*islice(self._words_of(body, judged.encoding, judged.recipe), WORDS)]
 
 
-def _words(body: bytes, encoding: str | None, recipe: Recipe) -> list[str]:
-    blocks = main_words(body, encoding=encoding, recipe=recipe)
-    return [token for block in blocks for token in block.tokens][:WORDS]
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""Pages of one read are carried out together, and judged as if each had come alone."""
+"""Commands of one read are carried out as if each had come alone; inserts of one read are one commit."""
 
 import asyncio
 import itertools
@@ -93,7 +93,7 @@ wrong = st.sampled_from(
     commands=st.lists(st.one_of(pages, pages, pages, endings, wrong), max_size=50),
     cuts=st.sets(st.integers(1, 20_000), max_size=4),
 )
-def test_pages_of_one_read_are_judged_as_if_each_came_alone(tmp_path_factory, commands, cuts):
+def test_commands_of_one_read_are_answered_as_if_each_came_alone(tmp_path_factory, commands, cuts):
     """The answers and the counts are the same, with errors, inserts and other commands in between, cut anywhere."""
     whole = b"".join(commands)
     edges = itertools.pairwise([0, *sorted(cuts), max(20_001, len(whole))])

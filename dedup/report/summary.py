@@ -9,7 +9,7 @@ NAMED = 5  # of a list
 NOTHING = 0.9  # of the pages were not judged, for reasons of the site
 _SITES = {  # these reasons
     "short": "have too few distinct words to be judged",
-    "unread": "have more text than was read of them, or only the template of their site",
+    "unread": "were read only in part, or have only the template of their site",
     "non_html": "are no HTML or text",
 }
 
@@ -17,7 +17,7 @@ _STATUSES = (
     ("unique", "unique"),
     ("checked", "checked"),
     ("near_duplicate", "dropped"),
-    ("refetch", "known URLs fetched once more"),
+    ("refetch", "seen URLs fetched again"),
 )
 _GAINS = ("near_duplicate", "items/withheld", "requests/withheld", "unchanged_items")
 _COPIES = {
@@ -55,17 +55,17 @@ def _lines(crawl: Crawl, remembered: str) -> Iterator[str]:
         wait = count(waiting, "request waits", "requests wait")
         yield f"the link budget is spent: {wait} for something new: {_most(crawl.waiting)}"
     if errors := {n[6:]: number for n, number in crawl.stats.items() if n.startswith("error/")}:
-        yield f"faults of dedup, what they concerned was kept: {_most(errors)}"
+        yield f"dedup failed at times, and those pages were kept: {_most(errors)}"
     yield _last(crawl, remembered)
 
 
 def _again(crawl: Crawl) -> Iterator[str]:
     if unchanged := crawl.stat("unchanged_items"):
-        yield f"{count(unchanged, 'item')} of pages fetched again withheld: the page brought them before"
+        yield f"{count(unchanged, 'item')} of pages fetched again withheld: the page gave them before"
     if again := crawl.stat("items/again"):
         names = {each["name"]: each["again"] for each in crawl.patterns if each["again"]}
         yield (
-            f"{count(again, 'dropped page')} fetched again, since one of their pattern brought something "
+            f"{count(again, 'dropped page')} fetched again, because a page of their pattern gave something "
             f"new{f': {_most(names)}' if names else ''}"
         )
 
@@ -76,6 +76,8 @@ def _last(crawl: Crawl, remembered: str) -> str:
     cpu = f"; CPU {1e6 * crawl.stats['cpu_seconds'] / probed:.0f} us a page" if probed else ""
     if probed and crawl.mode == "drop" and not any(map(crawl.stat, _GAINS)):
         cpu = f"; nothing gained on this site{cpu.replace(';', ',')}"
+    if crawl.mode == "tag" and crawl.stat("near_duplicate"):
+        cpu += "; the number of drops holds within some 5 %, the list depends on the order of responses"
     return f"{new}{remembered}{cpu}"
 
 
@@ -86,12 +88,10 @@ def _checked(crawl: Crawl) -> str:
         return ""
     links, none = crawl.stat("items/links"), pages - equal - other - crawl.stat("items/links")
     brought = {"gave nothing new": equal, "gave new items": other, "gave only new links": links}
-    brought["held no items to compare"] = max(0, none)
+    brought["gave nothing to compare"] = max(0, none)
     said = ", ".join(f"{n:,} {what}" for what, n in brought.items() if n)
-    numbers = {what: crawl.stat(f"{what}s/withheld") for what in ("item", "request")}
-    withheld = " and ".join(count(n, what) for what, n in numbers.items() if n)
-    would = "would be " if crawl.mode == "tag" else ""
-    end = f"; {withheld} {would}withheld" if withheld else ""
+    withheld, would = crawl.stat("items/withheld"), "would be " if crawl.mode == "tag" else ""
+    end = f"; {count(withheld, 'item')} {would}withheld" if withheld else ""
     return f"{count(pages, 'near-duplicate was', 'near-duplicates were')} checked: {said}{end}"
 
 
