@@ -32,8 +32,10 @@ SHOWN = 5  # of the least similar pairs
     help="The documents before deduplication: files, folders and globs as of scan; may be repeated.",
 )
 @click.option("--removed-field", metavar="FIELD", help="Field of a removed document's id.")
-@click.option("--kept-field", metavar="FIELD", help="Field of the id of the one that was kept.")
-@click.option("--group-field", metavar="FIELD", help="Field of the group, instead of the kept one.")
+@click.option("--kept-field", metavar="FIELD", help="Field of the kept document's id.")
+@click.option(
+    "--group-field", metavar="FIELD", help="Field of the group, instead of the kept document."
+)
 @click.option("--id-field", metavar="FIELD", help="Field of the document's id. [default: its URL]")
 @click.option(
     "--positions",

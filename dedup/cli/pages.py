@@ -189,9 +189,9 @@ class _Result(NamedTuple):
 def compare(a: str, b: str, page: str | None, as_json: bool) -> None:
     """Say whether the HTML pages A and B are near-duplicates, by which rule, and how they differ.
 
-    A page is a file, a URL that is fetched, or "-" for stdin (one of them). Whether they are of one site is known of two URLs; else
-    the answer is as strict as for one. Differences are shown in the main texts, word by word, as the
-    fingerprints see them. The exit code is 0 whatever the answer; DEDUP_SECRET keys the fingerprints.
+    A page is a file, a URL that is fetched, or "-" for stdin (one of them). Two URLs tell whether the pages are of one
+    site; otherwise the limits of one site apply. Differences are shown in the main texts, word by word, as the
+    fingerprints have them. The exit code is 0 in both cases; DEDUP_SECRET keys the fingerprints.
     """
     if a == b == "-":
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
@@ -383,7 +383,7 @@ def _notes(result: _Result) -> Iterator[str]:
         differ = (
             f"{terminal.count(left, 'word')} not read differ" if left else "the unread rest differs"
         )
-        yield f"what was read is the same; {differ}: equal texts, not equal pages"
+        yield f"the words read are the same; {differ}: equal texts, not equal pages"
     if result.near_duplicate and result.same_site is not False and not equal:
         if is_unread(result.alone[1]):
             yield "more of B's own words were unread than read: a crawl of their site keeps B as unread"

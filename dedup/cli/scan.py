@@ -44,7 +44,7 @@ STDOUT = "-"
 @click.option(
     "--store",
     metavar="PATH",
-    help="Also compare with the pages of this store, the folder of a namespace; else of PATH/default.",
+    help="Also compare with the pages of a store: PATH is a namespace's folder, or has a store `default`.",
 )
 @click.option(
     "--update", is_flag=True, help="At the end, insert the accepted pages into the store."
@@ -72,7 +72,7 @@ STDOUT = "-"
 @click.option(
     "--text-field",
     metavar="TEXT",
-    help="Field of the page's plain text, in place of HTML; no markup is looked for in it.",
+    help="Field of the page's plain text, in place of HTML; it has no markup.",
 )
 @policy_options
 @identity_option

@@ -203,12 +203,13 @@ def serve(
 
 
 def _check_writable(path: Path) -> None:
-    """Raise OSError if no store can be written, before clients are served."""
-    path.mkdir(parents=True, exist_ok=True)
+    """Raise UsageError if no store can be written, before clients are served."""
     try:
+        path.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=path) as file:
             file.write(b"x")
             file.flush()
     except OSError as error:
-        error.filename = os.fspath(path)
-        raise
+        raise UsageError(
+            f"--path {path} cannot be written to ({error.strerror or error}): give a folder that this user may write to"
+        ) from error

@@ -217,7 +217,7 @@ def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
     help="How old, or from before when: 30d, 12h, 90m, seconds, or an ISO date (UTC unless it "
     "names a zone).",
 )
-@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, only say what would happen.")
 def prune(path: str, before: float, dry_run: bool) -> None:
     """Remove old documents from the stores at PATH.
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup, escape
 
 from dedup.model.names import count
 from dedup.report import parts
@@ -45,7 +44,7 @@ def _template() -> Template:
     environment.tests["web"] = lambda url: url.startswith(("http://", "https://"))
     environment.tests["link"] = lambda cell: isinstance(cell, parts.Link)
     environment.tests["code"] = lambda cell: isinstance(cell, str) and _CODE.fullmatch(cell)
-    environment.filters |= {"prose": _prose, "shown": _shown, "count": count, "rows": _text_rows}
+    environment.filters |= {"pieces": _pieces, "shown": _shown, "count": count, "rows": _text_rows}
     environment.globals["style"] = (folder / "report.css").read_text(encoding="utf-8")
     return environment.get_template("page.html.jinja")
 
@@ -53,12 +52,12 @@ def _template() -> Template:
 def _shown(value: Cell) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) else _prose(str(value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _prose(text: str) -> Markup:
-    """Return a sentence, escaped, with what stands in `such quotes` as code."""
-    return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
+def _pieces(text: str) -> list[str]:
+    """Return a sentence in pieces: every second one stood in `such quotes`, and is code."""
+    return _QUOTED.split(text)
 
 
 # ------------------------------------------------------------------------------------ compared texts

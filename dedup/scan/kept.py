@@ -37,7 +37,7 @@ def check_kept(job: ScanJob, *, begins: bool) -> None:
         here, there = job.format or kind_of(given), kind_of(job.kept)
         if target.is_dir() or (there is not None and there != here):
             raise UsageError(
-                f"{job.kept}: the copy of {given} is written as {here}; give the name of such a file"
+                f"{job.kept}: the copy of {given} has the format {here}; give a file name of that format"
             )
         if target.exists() and target.samefile(given):
             raise UsageError(f"{job.kept} is the input, which is never changed; give another name")

@@ -331,7 +331,7 @@ def _shown(report: ScanReport) -> ReportPage:
         Section(
             "Near-duplicates by similarity",
             [Bars(similarities)],
-            "The estimated share of the word triples of both texts that are in both.",
+            "The estimated share of all word triples that both texts have.",
         ),
         Section("Pages with most near-duplicates", _clusters(report.clusters), least),
         Section("Hosts with most near-duplicates", [hosts], least),

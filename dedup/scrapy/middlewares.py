@@ -189,7 +189,7 @@ class SpiderMiddleware(CallbackMiddleware):
     def request_scheduled(self, request: Request) -> None:
         """Note that a page is fetched for a callback, not awaited in one (Scrapy's signal)."""
         session = self.session
-        with guarded(session.counts, f"{request} counts as awaited in a callback"):
+        with guarded(session.counts, f"the page of {request} is kept (inline)"):
             session.schedules = True
             mark(request, scheduled=request.url)
             session.note_request(request)

@@ -52,7 +52,7 @@ GONE = {
     ),
     **dict.fromkeys(
         ("DEDUP_URLS", "DEDUP_URL_RULES"),
-        "`dedup urls REPORT` writes what a crawl showed of its URLs as rules of duplicate-url-discarder",
+        "`dedup urls REPORT` writes rules about URLs for duplicate-url-discarder",
     ),
     "DEDUP_OWN_WORDS": "pages are compared by their text alone",
     "DEDUP_EXPLORE": "checks by the spider's items replace it (DEDUP_PROOF)",

@@ -17,7 +17,7 @@
                                         every ten seconds: flush the stores -> manifest.py
 
 Invariants: the log is the truth; another log than before, or one with a gap, is refused. Its identity is
-checked as soon as Kafka answers, before the stores are changed. Only Lifecycle.move() changes the state,
+checked as soon as Kafka answers, before the stores are changed. Only move() changes the state,
 along these arrows: a replica that serves does so until it fails or is stopped, so that readiness does not
 flap when Kafka restarts.
 """
@@ -105,47 +105,6 @@ _MOVES = {
 }
 
 
-class Lifecycle:
-    """The state of one replica. For one event loop.
-
-    phase   the current state
-    reason  why it failed; "" until then
-    """
-
-    def __init__(self) -> None:
-        self.phase = Phase.CONNECTING
-        self.reason = ""
-        self._waiting: list[tuple[frozenset[Phase], asyncio.Future[Phase]]] = []
-
-    def move(self, phase: Phase, reason: str = "") -> None:
-        """Change the state and wake those who wait for it; an ended replica keeps its state.
-
-        Raises ValueError for a move that the module does not show.
-        """
-        if phase is self.phase or self.phase in ENDED:
-            return
-        if phase not in ENDED and phase not in _MOVES[self.phase]:
-            raise ValueError(f"a replica does not go from {self.phase.name} to {phase.name}")
-        self.phase, self.reason = phase, reason
-        waiting, self._waiting = self._waiting, []
-        for wanted, future in waiting:
-            if future.done():  # cancelled
-                continue
-            if phase in wanted:
-                future.set_result(phase)
-            else:
-                self._waiting.append((wanted, future))
-
-    async def reached(self, *phases: Phase) -> Phase:
-        """Wait for one of these states; return it. FAILED and STOPPED end the wait, too."""
-        wanted = ENDED | frozenset(phases)
-        if self.phase in wanted:
-            return self.phase
-        future: asyncio.Future[Phase] = asyncio.get_running_loop().create_future()
-        self._waiting.append((wanted, future))
-        return await future
-
-
 class ReplicaState(msgspec.Struct, frozen=True):
     """The report of a replica, in plain values.
 
@@ -176,14 +135,16 @@ class ReplicaState(msgspec.Struct, frozen=True):
     counts: dict[str, int]
 
 
-class Replica(Lifecycle):
-    """Keeps the namespaces of a folder equal to a log.
+class Replica:
+    """Keeps the namespaces of a folder equal to a log. For one event loop.
 
     await prepare()        before the stores are opened
     await run()            once they are; until stop() or a failure, which is then raised
     await reached(phase)   from any other task
     await catch_up(), close(seconds)   of a service: run() as a task of its own
 
+    phase    the current state
+    reason   why it failed; "" until then
     inserts  how pages get into the log
     """
 
@@ -196,7 +157,9 @@ class Replica(Lifecycle):
         rebuild: bool = False,
     ) -> None:
         """rebuild: start over with empty stores."""
-        super().__init__()
+        self.phase = Phase.CONNECTING
+        self.reason = ""
+        self._moved = asyncio.Event()  # with the next change of the phase
         self._config = config
         self._views = views
         self._path = path
@@ -216,6 +179,25 @@ class Replica(Lifecycle):
         self._offsets: dict[int, int] = {}
         self._goal: dict[int, int] | None = None  # where the log ended when it was nearly read
         self._began = self._current_at = time.monotonic()
+
+    def move(self, phase: Phase, reason: str = "") -> None:
+        """Change the state and wake those who wait for it; an ended replica keeps its state.
+
+        Raises ValueError for a move that the module does not show.
+        """
+        if phase is self.phase or self.phase in ENDED:
+            return
+        if phase not in ENDED and phase not in _MOVES[self.phase]:
+            raise ValueError(f"a replica does not go from {self.phase.name} to {phase.name}")
+        self.phase, self.reason = phase, reason
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    async def reached(self, *phases: Phase) -> Phase:
+        """Wait for one of these states; return it. FAILED and STOPPED end the wait, too."""
+        while self.phase not in phases and self.phase not in ENDED:
+            await self._moved.wait()
+        return self.phase
 
     @property
     def ready(self) -> bool:

@@ -290,38 +290,31 @@ def _with_files(config: ServiceConfig) -> ServiceConfig:
     wanted = limits.connections + 2 * limits.http_connections + 8 * limits.namespaces + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    fit = max((most - 2 * OWN_FILES) // NAMESPACE_FILES, 0)
-    if fit < limits.namespaces:
-        if config.namespaces_asked or not fit:
-            least = NAMESPACE_FILES * limits.namespaces + 2 * OWN_FILES
-            instead = f", or give --max-namespaces {fit}" if fit else ""
-            raise UsageError(
-                f"--max-namespaces {limits.namespaces} needs {least} open files, and the system allows "
-                f"{hard}: raise `ulimit -Hn`{instead}"
-            )
-        log.warning(
-            "only %d files may be open: up to %d namespaces are served, in place of %d; raise `ulimit -Hn`",
-            hard,
-            fit,
-            limits.namespaces,
-        )
-        limits = replace(limits, namespaces=fit)
-    if soft < wanted:
+    if soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    if most < wanted:
-        spare = most - OWN_FILES - NAMESPACE_FILES * limits.namespaces
-        web = min(
-            limits.http_connections, spare // 8
-        )  # each makes room for the next, which comes before it is gone
-        log.warning(
-            "only %d files may be open: up to %d connections are served, in place of %d; raise `ulimit -Hn`",
-            most,
-            min(limits.connections, spare - 2 * web),
-            limits.connections,
+    if most == wanted:
+        return config
+    namespaces = min(limits.namespaces, max((most - 2 * OWN_FILES) // NAMESPACE_FILES, 0))
+    if namespaces < limits.namespaces and (config.namespaces_asked or not namespaces):
+        least = NAMESPACE_FILES * limits.namespaces + 2 * OWN_FILES
+        instead = f", or give --max-namespaces {namespaces}" if namespaces else ""
+        raise UsageError(
+            f"--max-namespaces {limits.namespaces} needs {least} open files, and the system allows "
+            f"{hard}: raise `ulimit -Hn`{instead}"
         )
-        limits = replace(
-            limits, connections=min(limits.connections, spare - 2 * web), http_connections=web
-        )
+    spare = most - OWN_FILES - NAMESPACE_FILES * namespaces
+    web = min(limits.http_connections, spare // 8)  # each makes room before it is gone
+    connections = min(limits.connections, spare - 2 * web)
+    log.warning(
+        "only %d files may be open: up to %d namespaces (in place of %d) and %d connections (%d) are served; raise "
+        "`ulimit -Hn`",
+        most,
+        namespaces,
+        limits.namespaces,
+        connections,
+        limits.connections,
+    )
+    limits = replace(limits, namespaces=namespaces, connections=connections, http_connections=web)
     return replace(config, limits=limits)
 
 

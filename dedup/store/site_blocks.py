@@ -183,7 +183,7 @@ class SiteBlocks:
             pass
         except ValueError as error:
             log.warning(
-                "%s is damaged (%s): what it held of the sites' blocks is learned again",
+                "%s is damaged (%s): the templates of sites are learned again",
                 file,
                 error,
             )

@@ -146,7 +146,7 @@ def listing(name: str, seed: int, entries: int) -> str:
 
 def test_compare_says_what_was_not_read_and_what_a_crawl_would_do(tmp_path):
     """Equal texts are no equal pages: the words that only one page has are counted, and what they decide is said."""
-    kept = {20: "for its title", 60: "keeps it as unread", 1: ""}
+    kept = {20: "for its title", 60: "keeps B as unread", 1: ""}
     for entries, said in kept.items():
         for name in "ab":
             (tmp_path / name).write_text(listing(name, 1, entries))

@@ -100,7 +100,7 @@ def shapes(text):
 def test_the_log_in_the_readme_is_that_of_the_tutorial(tutorial):
     """Each line of the README's excerpt has the words of a line that the tutorial's crawl logged."""
     text = (ROOT / "README.md").read_text("utf-8")
-    excerpt = text.partition("The log ends")[2].split("```")[1].removeprefix("text\n")
+    excerpt = text.partition("At the end of the log")[2].split("```")[1].removeprefix("text\n")
     said = {line.rpartition("INFO: ")[2] for line in shapes(tutorial[1])}
     assert len(shapes(excerpt)) == 4
     assert [line for line in shapes(excerpt) if line not in said] == []

@@ -2,7 +2,8 @@
 
     pages      every .md but the changelog, and what `make docs` writes of help and docstrings
     messages   every text of the package with a space in it that is no docstring: log lines, errors, help, reports
-    names      settings, stats, reasons, commands, their options, fields of a page, and what `import dedup` gives
+    names      settings, stats, reasons, commands, their options, fields of a page, of DEDUP_DROPPED and the report, and what
+               `import dedup` gives
 
 Two fields of an insert event keep their names, since a topic holds them for years: `thing` and `paid`.
 """
@@ -21,6 +22,9 @@ from dedup.cli import main
 from dedup.model.page import REASONS, Document, PageFingerprint
 from dedup.model.policy import SETTINGS
 from dedup.model.stats import STATS
+from dedup.report.crawl import Crawl
+from dedup.report.drops import Drop
+from dedup.service.core.command_table import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 TOPS = ("docs", "tests", "native", "examples", ".github")
@@ -90,7 +94,8 @@ def names():
     yield from STATS
     yield from REASONS
     yield from (*dedup.__all__, *dedup.scrapy.__all__)
-    for struct in (PageFingerprint, Document):
+    yield from (name.decode() for name in COMMANDS)
+    for struct in (PageFingerprint, Document, Drop, Crawl):
         yield from struct.__struct_fields__
     context = click.Context(main)
     for name in main.list_commands(context):

@@ -36,7 +36,7 @@ from dedup.store import Store
 PAGES = mixed(150)
 STATUS = FIELDS.index("status")
 
-call = partial(command_line.call, "scan")
+call = partial(command_line.call, "scan", "--processes", 1)
 
 
 def test_the_pages_hold_every_case():

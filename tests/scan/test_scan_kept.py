@@ -174,8 +174,8 @@ def test_pages_of_a_store_are_left_out_as_well(tmp_path):
     [
         (["-"], "out.jsonl", "files, not -"),
         (["in.jsonl"], "in.jsonl", "never changed"),
-        (["in.jsonl"], "out.parquet", "is written as jsonl"),
-        (["in.jsonl"], "full", "is written as jsonl"),
+        (["in.jsonl"], "out.parquet", "has the format jsonl"),
+        (["in.jsonl"], "full", "has the format jsonl"),
         (["in.jsonl", "other.jsonl"], "full", "new folder"),
         (["in.jsonl", "other.jsonl"], "in.jsonl", "new folder"),
     ],

@@ -53,7 +53,7 @@ def test_one_datum_is_enough_to_end_it(pages: list[list[FieldKinds]]) -> None:
 
 
 def test_a_callback_that_asks_for_more_than_links_keeps_no_pages() -> None:
-    """However its items look; once known it is looked at no longer."""
+    """Whatever its items hold; once that is known its requests are not examined any more."""
     evidence = noted(*[[HOLDS]] * FEW)
     evidence.note_request("parse", linked=True)
     assert evidence.stores_pages("parse")

@@ -5,7 +5,7 @@ import pytest
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence.callbacks import FEW, CallbackEvidence
 from dedup.scrapy.evidence.items import FieldKinds, text_of
-from dedup.scrapy.evidence.names import HEADINGS_BYTES, OWN_BYTES, Names
+from dedup.scrapy.evidence.names import HEADINGS, HEADINGS_BYTES, OWN_BYTES, Names, title_of
 from dedup.scrapy.evidence.patterns import Pattern
 
 HOLDS = FieldKinds(holds_page=True, is_text=False, data={})
@@ -80,3 +80,18 @@ def test_a_list_under_two_names_is_a_copy_as_others_of_its_pattern_are() -> None
     text = page("hub | Blog", "Tag hub", ENTRY + PROSE.replace("wordb", "else"))
     assert not is_copy(one, text, "thw", FEW)
     assert not is_copy(*(page(f"{town}", town, PROSE) for town in ("Leeds", "York")), "thw", FEW)
+
+
+def test_title_and_headings_are_read_in_any_case() -> None:
+    """Their words, once each, without markup."""
+    page = "<TITLE lang=en>Opening hours &amp; prices</Title><h1 class=a>Leeds <b>hours</b></h1><h2>Monday</h2>"
+    assert Names.of(page) == Names("opening hours prices leeds", "monday")
+    assert title_of("<p>no title") == ""
+
+
+@pytest.mark.parametrize("piece", ["<h1>", "<h1", "<h1 <", "<title>", "<title", "<h2><", "<"])
+def test_promise_7_any_bytes_are_safe_a_page_of_unfinished_tags_is_read(piece: str) -> None:
+    """In linear time: this ends; the headings after the first are not read."""
+    found = Names.of(piece * 500_000)
+    assert not found.own
+    assert found == Names.of(piece * (HEADINGS + 1000))

@@ -30,7 +30,7 @@ def taught(same: int, name: Pattern = COPIES) -> Patterns[Any]:
 
 
 def dropped(patterns: Patterns[Any], most: int = 10_000, name: Pattern = COPIES) -> int:
-    """Drop pages of a class until it wants a look; return how many."""
+    """Drop pages of a pattern until it wants a spot check; return how many."""
     count = 0
     while count < most and patterns.may_drop(name):
         patterns.drop(name, f"page {count}")
@@ -39,7 +39,7 @@ def dropped(patterns: Patterns[Any], most: int = 10_000, name: Pattern = COPIES)
 
 
 def test_a_pattern_that_showed_nothing_drops_nothing() -> None:
-    """Nor does one that only looked; the first page of a kind is always parsed."""
+    """Nor does one of which pages were only checked; the first page of a kind is always parsed."""
     patterns = taught(0)
     assert not patterns.may_drop(COPIES)
     patterns.checked(COPIES)
@@ -123,7 +123,7 @@ def test_of_100_000_copies_95_in_100_are_dropped(number: int) -> None:
     assert len([*patterns.held()]) <= module.REMEMBERED
 
 
-def test_patterns_beyond_the_bound_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patterns_beyond_the_bound_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their pages are not counted, and nothing of them is dropped."""
     monkeypatch.setattr(module, "PATTERNS", 1)
     patterns = taught(50)

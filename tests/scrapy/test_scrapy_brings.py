@@ -210,7 +210,7 @@ def test_promise_1_the_version_with_an_item_is_found(crawls, name):
 
 
 def test_silence_is_no_evidence(crawls):
-    """The copies of a spider without items are compared, all of them."""
+    """The copies of a spider without items are checked, all of them."""
     crawl = crawls["links"]
     assert crawl.dropped == {}
     assert crawl.stat("checked") == 40

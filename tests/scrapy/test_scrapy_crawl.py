@@ -1,4 +1,4 @@
-"""The Scrapy add-on in real crawls: what is dropped, compared and kept, and what is said about it."""
+"""The Scrapy add-on in real crawls: what is dropped, checked and kept, and what is said about it."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ CASES = {
     "no_risk": Case(SHOP, ITEMS, {"DEDUP_RISK": 0}),
     "fields": Case(SHOP, ITEMS, FIELDS),
     "keeper": Case(SHOP),
-    # Not in order: a control visit is made while the page that asks for it waits.
+    # Not in order: a page is fetched a second time while the page that asks for it waits.
     "news": Case(NEWS, ITEMS, {"SCRAPER_SLOT_MAX_ACTIVE_SIZE": 5_000_000}),
     "news_tag": Case(NEWS, ITEMS, {"DEDUP_MODE": "tag"}),
     "news_off": Case(NEWS, ITEMS, {"DEDUP_ENABLED": False}),
@@ -243,7 +243,7 @@ def items(crawl: Crawl) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ["shop", "no_risk", "fields"])
 def test_promise_1_nothing_is_lost_each_item_comes_once(crawls, name):
-    """Of copies the items are withheld, or the pages dropped once their class was shown by items."""
+    """Of copies the items are withheld, or the pages dropped once their pattern was proven by items."""
     crawl = crawls[name]
     assert len(items(crawl)) == len(set(items(crawl))) == 1 + COUNT
     assert {path for path in COPIES if path in crawl.parsed} | set(crawl.dropped) == set(COPIES)
@@ -252,8 +252,8 @@ def test_promise_1_nothing_is_lost_each_item_comes_once(crawls, name):
     assert crawl.faults == {}
 
 
-def test_a_compared_page_is_parsed_and_says_so(crawls):
-    """The first copy of a class is compared: flag and meta say it, and it is no original."""
+def test_a_checked_page_is_parsed_and_says_so(crawls):
+    """The first copy of a pattern is checked: flag and meta say it, and it is no original."""
     crawl = crawls["shop"]
     event = crawl.event("/0?print=1")
     assert event["flags"] == ["near-duplicate-parsed"]
@@ -262,7 +262,7 @@ def test_a_compared_page_is_parsed_and_says_so(crawls):
     assert crawl.stat("released") == crawl.stat("checked")
 
 
-def test_risk_says_how_many_are_dropped_between_two_looks(crawls):
+def test_risk_says_how_many_are_dropped_between_two_spot_checks(crawls):
     """With the default most copies are dropped, with 0 none is."""
     assert len(crawls["shop"].dropped) > COUNT / 2
     assert crawls["no_risk"].dropped == {}
@@ -282,7 +282,7 @@ def test_copies_of_a_spider_that_keeps_pages_are_dropped_unparsed(crawls):
 
 
 def test_promise_1_nothing_is_lost_what_is_new_passes(crawls):
-    """A look-alike's other price, other name and new request come, those after a drop, too."""
+    """A near-duplicate's other price, other name and new request come, those after a drop, too."""
     crawl, off = crawls["news"], crawls["news_off"]
     assert set(items(crawl)) == set(items(off))
     assert "/behind" in crawl.parsed

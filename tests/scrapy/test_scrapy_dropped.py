@@ -73,7 +73,7 @@ def test_every_page_dropped_or_withheld_is_a_line_in_every_mode(tmp_path):
         assert became["tag", str(n)] == would
     counted = Counter(mode for mode, _ in became)
     assert counted["drop"] == counted["tag"] == COPIES
-    assert counted["skip_links"] < COPIES  # items of compared pages pass there
+    assert counted["skip_links"] < COPIES  # items of checked pages pass there
 
 
 def test_a_copy_by_its_text_says_so(tmp_path):

@@ -198,7 +198,7 @@ def test_promise_1_a_shop_keeps_its_variants_and_drops_its_copies(crawls):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_promise_1_rare_variants_are_kept_wherever_they_differ(crawls, place):
-    """In a class, a label beside the text, a word of it: the class of copies is another one."""
+    """In a class, a label beside the text, a word of it: the pattern of copies is another one."""
     values = [value for (value,) in items(crawls["places"], place)]
     odd = "amber" if place == "word" else r"1\d{4}"
     assert sum(bool(re.search(odd, value)) for value in values) == 1, values
@@ -214,7 +214,7 @@ def test_the_output_is_as_if_copies_had_been_dropped(crawls):
 
 
 def test_promise_1_a_counter_in_a_page_that_is_kept_costs_no_item(crawls):
-    """Of spiders that keep pages beside other data, with control visits and without."""
+    """Of spiders that keep pages beside other data, with second fetches and without."""
     for name, number in (("pages", 60), ("nocontrol", 30)):
         assert {sku for (sku,) in items(crawls[name], "sku")} == {str(n) for n in range(number)}
     assert 1 <= crawls["pages"].stat("items/second_fetch") <= 3
@@ -389,7 +389,7 @@ def test_promise_1_a_kill_between_a_look_and_its_insert_loses_nothing(tmp_path):
 def test_promise_1_the_next_run_of_a_job_fetches_what_a_fallen_class_dropped(tmp_path):
     """Copies that the first run dropped, and variants of their class that only the second one sees.
 
-    At most 30 copies are compared, 10 are dropped: by DEDUP_RISK at most 140 more may be before a look.
+    At most 30 copies are checked, 10 are dropped: by DEDUP_RISK at most 140 more may be before a spot check.
     """
     pages = {f"/p/{n}": hidden(n, n) for n in range(40)}
     pages |= {f"/p/{n}?ref=x": hidden(n, n) for n in range(40)}

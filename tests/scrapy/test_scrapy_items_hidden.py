@@ -246,7 +246,7 @@ def test_promise_1_what_a_page_brings_may_be_kept(crawls, name):
 
 @pytest.mark.parametrize("name", TOLD)
 def test_promise_1_a_form_a_word_and_a_random_id_are_data(crawls, name):
-    """How often a value is in a list; one word of a long text, or of a page of known links; an id that stands in no page."""
+    """How often a value is in a list; one word of a long text, or of a page of seen links; an id that stands in no page."""
     assert len(set(items(crawls[name]))) == TOLD[name][2]
 
 
@@ -309,7 +309,7 @@ def test_promise_1_a_timetable_is_no_clock(tmp_path):
     assert not crawl.faults
 
 
-# ----------------------------------------------------------- classes whose pages differ in less
+# ----------------------------------------------------------- patterns whose pages differ in less
 
 
 def test_promise_1_a_class_with_fewer_differences_has_checks_of_its_own(crawls):

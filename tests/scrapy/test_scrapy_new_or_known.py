@@ -1,4 +1,4 @@
-"""Of a page that looks like an accepted one what is new passes, what is known is withheld. Real crawls, a kind each."""
+"""Of a near-duplicate what is new passes, what is seen is withheld. Real crawls, a kind each."""
 
 import json
 import random
@@ -20,7 +20,7 @@ from crawling import (
 )
 
 PAGES = 60
-LATE = 100  # pages that are more than a class drops between two looks
+LATE = 100  # pages that are more than a pattern drops between two spot checks
 LAST, GAP = 120, range(30, 95)  # days, and those without a record
 DEEP = 6  # folders in which paths can grow
 UNHURRIED = {"DOWNLOAD_DELAY": 0.02}  # Scrapy 2.13 downloads ahead of its callbacks
@@ -361,7 +361,7 @@ def test_the_rows_of_a_list_come_once_each_also_where_they_have_its_address(craw
 
 
 def test_promise_1_rows_that_are_others_at_each_visit_are_no_noise(crawls):
-    """A control visit does not make fields volatile that say which row it is."""
+    """A second fetch makes no field noise that says which row it is."""
     rows = {int(value) for value in values(crawls["random_rows"])}
     assert rows >= {10 * n + k for n in range(12) for k in range(4)}
 
@@ -466,7 +466,7 @@ def random_crawls(folder, seeds: range) -> float:
         body = yields(ITEMS[dice.choice([*ITEMS])], *[FOLLOWS] * dice.randint(0, 1))
         settings = WRITES | {
             "CONCURRENT_REQUESTS": dice.choice([1, 1, 4, 8]),
-            # every look-alike is compared: what is dropped unparsed is a bet, and may lose its page
+            # every near-duplicate is checked: what is dropped unparsed is a bet, and may lose its page
             "DEDUP_RISK": 0.0001,
         }
         cases[f"s{seed}"] = Case(pages, body.replace("def parse", dice.choice(["def parse", "async def parse"]), 1)

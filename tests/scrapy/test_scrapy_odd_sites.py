@@ -360,7 +360,7 @@ def towns():
 
 
 def batches():
-    """A callback gathers rows over its pages, a control visit among them, and yields them by twos."""
+    """A callback gathers rows over its pages, one of them twice, and yields them by twos."""
     found = {"/": start(*(f"/meter/{n}" for n in range(60)))}
     found |= {f"/meter/{n}": page(17, more=f"<b data-n='{n}'></b>") for n in range(60)}
     body = """

@@ -308,9 +308,7 @@ def test_more_namespaces_than_files_are_refused_at_the_start(tmp_path):
 def test_the_defaults_fit_into_the_files_that_may_be_open(tmp_path):
     """With 256 files 32 namespaces are served, which the log says; the 33rd is refused and leaves no folder."""
     with Serving(tmp_path, setup=few_files(256)) as serving:
-        assert any(
-            "up to 32 namespaces are served, in place of 256" in line for line in serving.log
-        )
+        assert any("up to 32 namespaces (in place of 256)" in line for line in serving.log)
         with serving.client() as client:
             for i in range(32):
                 insert(client, f"n{i}", "k")

@@ -24,6 +24,7 @@ def test_it_does_not_start_beyond_loopback_without_a_token(tmp_path, option):
         (["--listen", "127.0.0.1:99999"], "a port is a number from 0 to 65535"),
         (["--port", "7700"], "Did you mean --listen HOST:PORT?"),
         (["--path", "{folder}/d"], "give the folder above it"),
+        (["--path", "{folder}/d/documents.mdb/x"], "give a folder that this user may write to"),
     ],
 )
 def test_a_start_that_cannot_be_says_what_to_give(tmp_path, options, advised):

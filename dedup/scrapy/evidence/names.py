@@ -15,9 +15,13 @@ from typing import NamedTuple
 OWN_BYTES = 200  # of title and first-level headings; of a page with more they are not known
 HEADINGS_BYTES = 200  # of the other headings; what comes after is not known to be said
 
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
-_HEADING = re.compile(r"<h([1-6])\b[^>]*>(.*?)</h[1-6]", re.IGNORECASE | re.DOTALL)
-_TAG, _WORD = re.compile(r"<[^>]*>"), re.compile(r"\w+")
+HEADINGS, TEXT = 100, 2000  # of a page, and characters of one, which are read
+
+# No expression goes on to another tag, so that each takes linear time.
+_TITLE = re.compile(r"<title\b[^<>]*>", re.IGNORECASE)
+_HEADING = re.compile(r"<h([1-6])\b[^<>]*>", re.IGNORECASE)
+_END = re.compile(r"</(?:title|h[1-6])", re.IGNORECASE)
+_TAG, _WORD = re.compile(r"<[^<>]*(?:>|$)"), re.compile(r"\w+")
 
 
 class Names(NamedTuple):
@@ -61,16 +65,20 @@ def _bytes(text: str) -> int:
 def title_of(html: str) -> str:
     """Return the title of a page, "" if it has none."""
     found = _TITLE.search(html)
-    return "" if found is None else _plain(found[1])
+    return "" if found is None else _text(html, found.end())
 
 
 def _headings(html: str) -> Iterator[tuple[str, str]]:
-    at = html.find("<h")
-    while at >= 0:
+    """Yield the level and the text of the first HEADINGS."""
+    at, left = html.find("<h"), HEADINGS
+    while at >= 0 and left:
         if found := _HEADING.match(html, at):
-            yield found[1], _plain(found[2])
+            left -= 1
+            yield found[1], _text(html, found.end())
         at = html.find("<h", at + 2)
 
 
-def _plain(markup: str) -> str:
+def _text(html: str, begin: int) -> str:
+    """Return the text of the element that begins there, at most TEXT characters of it."""
+    markup = _END.split(html[begin : begin + TEXT], maxsplit=1)[0]
     return " ".join(unescape(_TAG.sub(" ", markup)).split())

@@ -68,7 +68,7 @@ def begin(folder: Path, job: Job) -> bytes | None:
         if holds_documents and held is None:
             logger.info(
                 "[dedup] %r continues with the store %s, which another setting or program filled; to start with "
-                'an empty store delete that folder, to silence this set DEDUP_MEMORY = "ever"',
+                'an empty store, delete that folder; if this is intended, set DEDUP_MEMORY = "ever"',
                 name,
                 folder,
             )

@@ -201,7 +201,7 @@ def packed(request: Request, spider: Spider | None) -> bytes:
     found = request.to_dict(spider=spider)
     found["meta"] = {k: v for k, v in found["meta"].items() if k not in {MARK, "dedup"}}
     if not _is_plain(found):
-        raise ValueError("it holds an object that msgpack would turn into something else")
+        raise ValueError("it holds an object that msgpack cannot restore")
     return msgspec.msgpack.encode(found)
 
 

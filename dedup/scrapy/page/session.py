@@ -208,7 +208,7 @@ class Session:
         dropped = page.space.patterns.new(page.pattern, (key, of, names))
         if dropped:
             logger.info(
-                "[dedup] %s: %d pages were dropped as copies, but %s gave something new that %s had not (%s); they are "
+                "[dedup] %s: %d pages were dropped as copies, but %s gave something new compared with %s (%s); they are "
                 "fetched again, and this pattern is checked from now on",
                 page.pattern,
                 len(dropped),

@@ -118,7 +118,8 @@ class ServiceConfig(msgspec.Struct, frozen=True):
 
 def check_config(config: ServiceConfig) -> ServiceConfig:
     """Return the config. Raises UsageError for one that must not be run."""
-    _check_log_options(config)
+    if config.rebuild and config.kafka is None:
+        raise UsageError("--rebuild rebuilds the stores from a log: give it with --kafka")
     for option, address in (("--listen", config.listen), ("--http", config.http)):
         if address is None or address.is_loopback:
             continue
@@ -149,12 +150,3 @@ def _check_tls(config: ServiceConfig) -> None:
     for file in (config.tls_cert, config.tls_key, config.tls_client_ca):
         if file is not None and not os.access(file, os.R_OK):
             raise UsageError(f"{file} cannot be read: expected a PEM file")
-
-
-def _check_log_options(config: ServiceConfig) -> None:
-    if config.kafka is None:
-        for option, given, what in (
-            ("--rebuild", config.rebuild, "rebuilds the stores from a log"),
-        ):
-            if given:
-                raise UsageError(f"{option} {what}: give it with --kafka")

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
@@ -67,20 +67,17 @@ class Reader:
         positions: Mapping[int, int] | None = None,
         *,
         records: int = RECORDS,
-        partitions: Collection[int] | None = None,
         changed: Callable[[], None] = lambda: None,
         last: Mapping[int, RecordMark] | None = None,
     ) -> None:
         """Partitions that are not in positions are read from the log's beginning.
 
-        partitions are those to be read; None: all of the topic. changed() is called when `alive` has
-        changed. last are the records that were read last before positions: start() verifies that the log
+        changed() is called when `alive` has changed. last are the records that were read last before positions: start() verifies that the log
         still has them.
         """
         self._config = config
         self._topic = topic
         self._records = records
-        self._numbers = sorted(range(topic.partitions) if partitions is None else partitions)
         self.positions = dict(positions or {})
         self.ends: dict[int, int] = {}
         self.last = dict(last or {})
@@ -102,14 +99,10 @@ class Reader:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def start(self, *, within_seconds: float | None = None) -> None:
-        """Connect, with retries. Raises KafkaUnavailable after within_seconds, and LogLost."""
-        self._consumer = await started(
-            self._made,
-            f"reading {self._topic.name}",
-            within_seconds=within_seconds,
-            config=self._config,
-        )
+    async def start(self) -> None:
+        """Connect, with retries. Raises LogLost."""
+        what = f"reading {self._topic.name}"
+        self._consumer = await started(self._made, what, config=self._config)
         self._hear()
         self._moved = self._identified = time.monotonic()
         self._watch = asyncio.create_task(self._watching())
@@ -254,7 +247,7 @@ class Reader:
     def _partitions(self) -> list[Any]:
         from aiokafka import TopicPartition
 
-        return [TopicPartition(self._topic.name, n) for n in self._numbers]
+        return [TopicPartition(self._topic.name, n) for n in range(self._topic.partitions)]
 
     async def _watching(self) -> None:
         """Check an idle log: does Kafka answer, does the reader advance. By the clock: is it the same log."""

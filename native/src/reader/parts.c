@@ -84,13 +84,13 @@ void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, con
 
 /* ------------------------------------------------------------------------------- once it has been read */
 
-/* Joins all tokens of a block, four at a time, so that one multiplication need not wait for the other. */
 enum {
     TITLE_MOST = 64, /* tokens of the title that are compared with others: the time stays linear */
     NAME_MOST = 32,  /* tokens of a block that names the page */
     NAME_SHARE = 4   /* one in so many of them is the title's, at least */
 };
 
+/* Joins all tokens of a block, four at a time, so that one multiplication need not wait for the other. */
 uint64_t parts_join(const struct ndd_reader *reader, uint64_t sum, const struct block *block) {
     const uint64_t c1 = NDD_HASH_C0, c2 = c1 * c1, c3 = c2 * c1, c4 = c2 * c2;
     const uint64_t *token = reader->tokens.at + block->first_token;
