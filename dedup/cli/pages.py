@@ -33,7 +33,7 @@ from dedup.core.fingerprint import (
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
-from dedup.detector.frames import Frames, is_partly, is_unread
+from dedup.detector.templates import Templates, is_partly, is_unread
 from dedup.model.decision import decide, identity_of_pages
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
@@ -234,10 +234,10 @@ def _side(path: str, recipe: Recipe) -> _Side:
 
 def _alone(page: _Side, beside: _Side, recipe: Recipe) -> Share:
     """Return how much of a page another one does not have."""
-    frames, site = Frames(recipe.id), "."
+    templates, site = Templates(recipe.id), "."
     one_block = bytes(8)  # of no words: a page without any is counted, too
-    frames.learned(beside.page, beside.blocks or one_block, site)
-    return frames.share(page.blocks, site)
+    templates.learned(beside.page, beside.blocks or one_block, site)
+    return templates.share(page.blocks, site)
 
 
 def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> _Result:

@@ -31,7 +31,6 @@ from msgspec.structs import replace
 
 from dedup.core.numbers import packed
 from dedup.core.table import Nearest
-from dedup.detector.frames import Frames
 from dedup.detector.interface import AsyncDetector, Detector, Question
 from dedup.detector.reservations import Ending, MemoryBudget, Reservations
 from dedup.detector.rules import (
@@ -43,6 +42,7 @@ from dedup.detector.rules import (
     rank,
     unlike_any,
 )
+from dedup.detector.templates import Templates
 from dedup.detector.twins import STORED, UnreadPages
 from dedup.model.errors import UsageError
 from dedup.model.forms import check_storable, is_storable
@@ -111,16 +111,16 @@ class Accepted(Protocol):
 class OpenStore(SharedStore):
     """A store, its pages in flight, and what was learned of its sites."""
 
-    def __init__(self, store: Store, frames: Frames | None = None) -> None:
+    def __init__(self, store: Store, templates: Templates | None = None) -> None:
         super().__init__(store)
-        self.frames = frames or Frames(store.recipe, store.path)
+        self.templates = templates or Templates(store.recipe, store.path)
         self.reservations = Reservations(store.k)
         self.unread: UnreadPages | None = None  # once one comes
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
 
     def save(self) -> None:
         """Write what was learned of the sites."""
-        self.frames.save()
+        self.templates.save()
 
 
 class EmbeddedDetector(Detector):
@@ -136,7 +136,7 @@ class EmbeddedDetector(Detector):
         """Private: open_embedded() makes detectors."""
         self.recipe = recipe
         self.policy = policy
-        self.frames = shared.frames
+        self.templates = shared.templates
         self._shared = shared
         self._store = shared.store
         self._reservations = shared.reservations
@@ -150,14 +150,14 @@ class EmbeddedDetector(Detector):
         recipe: Recipe,
         policy: Policy,
         clock: Callable[[], float] = time.monotonic,
-        frames: Frames | None = None,
+        templates: Templates | None = None,
     ) -> Self:
         """Return a detector over documents that are not a store, such as a part of one.
 
-        frames is what is known of the sites' frames, by default nothing. The documents must find distances up to the
+        templates is what is known of the sites' templates, by default nothing. The documents must find distances up to the
         policy's; the caller closes them. Only accept() may be called.
         """
-        held = OpenStore(cast("Store", documents), frames or Frames(recipe.id))
+        held = OpenStore(cast("Store", documents), templates or Templates(recipe.id))
         return cls(held, recipe, policy, clock)
 
     def __enter__(self) -> Self:
@@ -668,7 +668,7 @@ class AsyncEmbeddedDetector(AsyncDetector):
     def __init__(self, detector: EmbeddedDetector) -> None:
         self.recipe = detector.recipe
         self.policy = detector.policy
-        self.frames = detector.frames
+        self.templates = detector.templates
         self.embedded = detector
         self._thread: ThreadPoolExecutor | None = None
 

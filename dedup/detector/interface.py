@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
-from dedup.detector.frames import Frames
+from dedup.detector.templates import Templates
 from dedup.model.names import registrable_domain
 from dedup.model.page import (
     USUAL,
@@ -55,12 +55,12 @@ class _Fingerprints(ABC):
     recipe  the recipe of the store; pages judged here must be of the same
     policy  the distances, scope and times in force. With a service: those that the caller asked for,
             otherwise the recipe's (a service started with other values uses those)
-    frames  the templates of sites, as far as they were learned
+    templates  the templates of sites, as far as they were learned
     """
 
     recipe: Recipe
     policy: Policy
-    frames: Frames
+    templates: Templates
 
     def fingerprint(
         self,
@@ -89,7 +89,7 @@ class _Fingerprints(ABC):
         It is `unread` if what was read is the site's template and the page has nearly nothing else. Each page is to
         be given once, in the order of the crawl, before it is judged; a second time changes nothing.
         """
-        return self.frames.learned(reading.fingerprint, reading.blocks, registrable_domain(url))
+        return self.templates.learned(reading.fingerprint, reading.blocks, registrable_domain(url))
 
 
 class Detector(_Fingerprints):

@@ -23,8 +23,8 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from dedup.detector.frames import Frames
 from dedup.detector.interface import AsyncDetector, Detector, Question
+from dedup.detector.templates import Templates
 from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.page import (
@@ -79,7 +79,7 @@ class RemoteDetector(AsyncDetector):
         """Use the services of each shard, which are closed with the detector. Raises RecipeMismatch."""
         self.recipe = options.known_recipe()
         self.policy = options.policy(self.recipe)
-        self.frames = Frames(self.recipe.id)
+        self.templates = Templates(self.recipe.id)
         self._shards = shards
         self._commands = Commands(options, self.recipe)
         self._closed = False
@@ -326,7 +326,11 @@ class BlockingDetector(Detector):
         self._running: _Running | None = None
         self._closed = False
         detector = self._started().detector
-        self.recipe, self.policy, self.frames = detector.recipe, detector.policy, detector.frames
+        self.recipe, self.policy, self.templates = (
+            detector.recipe,
+            detector.policy,
+            detector.templates,
+        )
         _opened.add(self)
 
     def __len__(self) -> int:

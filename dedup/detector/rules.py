@@ -4,7 +4,7 @@
     in flight -> those that this store decides about
 
 Only pages of one kind are compared, if both have a kind; in the scope "site" only those of one registrable domain. A page
-that is its site's frame and nearly nothing else is `unread` (frames.py).
+that is its site's template and nearly nothing else is `unread` (templates.py).
 
 Invariant: leaving out a page means one match less, and so can only keep pages.
 """

@@ -27,7 +27,7 @@ from typing import IO
 import msgspec
 
 from dedup.core.fingerprint import PageReading, fingerprint_text, read_page
-from dedup.detector.frames import Frames
+from dedup.detector.templates import Templates
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.forms import FIELD_BYTES
 from dedup.model.names import document_key, registrable_domain
@@ -120,9 +120,9 @@ def result_of(raw: RawPage, name: str, reading: ReadingOptions) -> PageToJudge |
     return PageToJudge(raw.offset, key, domain, read.fingerprint, raw.record, read.blocks)
 
 
-def learned(found: PageToJudge, frames: Frames) -> PageFingerprint:
+def learned(found: PageToJudge, templates: Templates) -> PageFingerprint:
     """Return the fingerprint of a page, whose blocks are counted for its site."""
-    return frames.learned(found.page, found.blocks, found.domain)
+    return templates.learned(found.page, found.blocks, found.domain)
 
 
 def _read(

@@ -13,7 +13,7 @@ from its work folder:
     kept.json        the copy is complete (dedup/scan/kept.py)
     position.0, .1   where the scan is, written alternately
     store/           what it accepted (a store as any other)
-    site-blocks      what it learned of the sites' frames, now and then
+    site-blocks      what it learned of the sites' templates, now and then
 
 A commit writes in this order: verdicts, position, store. The store's transaction makes the commit: it has the commit's
 number, and the position of that number holds. Then the verdicts (and dropped.jsonl) are cut to the length that the
@@ -38,7 +38,7 @@ import msgspec
 from dedup.core.files import checked_line, read_checked, replace_file
 from dedup.detector import EmbeddedDetector
 from dedup.detector.detector import CROWD
-from dedup.detector.frames import Frames
+from dedup.detector.templates import Templates
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import AcceptedLayers
@@ -67,7 +67,7 @@ from dedup.store.store import DOCUMENTS
 COMMIT_ROWS = 1024
 COMMIT_BYTES = 1 << 22
 COMMIT_SECONDS = 1.0
-FRAMES_SECONDS = (
+TEMPLATES_SECONDS = (
     30.0  # between two saves of what was learned of the sites: a killed scan learns the rest again
 )
 UPDATE_DOCUMENTS = 4096  # of the store, in one transaction
@@ -292,7 +292,7 @@ def _advance(position: "Position", task: Task, results: list[Result], end: bool)
 def _detector(job: ScanJob, work: "Work", recipe: Recipe) -> EmbeddedDetector:
     policy = job.options.policy(recipe)
     work.memory.widen(policy.distance)
-    return EmbeddedDetector.over(work.memory, recipe, policy, frames=work.frames)
+    return EmbeddedDetector.over(work.memory, recipe, policy, templates=work.templates)
 
 
 # --------------------------------------------------------------------------------------- the end
@@ -331,7 +331,7 @@ def _update(job: ScanJob, work: "Work", base: Store | None) -> int:
             first = batch[-1][0] + 1
             count += len(batch)
         store.sync()
-        work.frames.save(store.path)
+        work.templates.save(store.path)
     return count
 
 
@@ -399,8 +399,8 @@ class Work:
         try:
             self.memory = AcceptedLayers(base, self._store)
             known = folder if begun or base is None else base.path
-            self.frames = Frames(recipe.id, folder, known)
-            self._frames_saved = time.monotonic()
+            self.templates = Templates(recipe.id, folder, known)
+            self._templates_saved = time.monotonic()
             if begun:
                 self._check_job(job, recipe)
                 self.memory.resumed()
@@ -434,9 +434,9 @@ class Work:
         )
         self._write_position(self.position)
         self.memory.commit(self.position.sequence)
-        if (now := time.monotonic()) - self._frames_saved >= FRAMES_SECONDS:
-            self.frames.save()
-            self._frames_saved = now
+        if (now := time.monotonic()) - self._templates_saved >= TEMPLATES_SECONDS:
+            self.templates.save()
+            self._templates_saved = now
 
     @property
     def verdicts(self) -> Path:
@@ -452,7 +452,7 @@ class Work:
         """Close the files. The work can be resumed."""
         for file in self._files.values():
             file.close()
-        self.frames.save()
+        self.templates.save()
         self._store.close()
 
     def remove(self) -> None:

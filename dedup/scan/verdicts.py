@@ -69,7 +69,7 @@ class ScanJudge:
         """Return what is to be judged of a result: a page's blocks are counted, and its fingerprint says what they tell."""
         if not isinstance(result, PageToJudge):
             return result
-        page = learned(result, self._detector.frames)
+        page = learned(result, self._detector.templates)
         return msgspec.structs.replace(result, page=page, blocks=b"")
 
     def take(self, result: Result) -> Row | None:

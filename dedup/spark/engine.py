@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from dedup.detector.frames import Frames
+from dedup.detector.templates import Templates
 from dedup.model.errors import UsageError
 from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
@@ -111,7 +111,9 @@ def _found(
     summary.files_not_read = not_read.count
     summary.not_read_example = not_read.example
     folder = str(Path.cwd())  # paths are relative to it, wherever a worker runs
-    frame = spark.createDataFrame(spark.sparkContext.parallelize(tasks, len(tasks)), "task binary")
+    template = spark.createDataFrame(
+        spark.sparkContext.parallelize(tasks, len(tasks)), "task binary"
+    )
 
     def read(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         os.chdir(folder)
@@ -120,16 +122,16 @@ def _found(
                 task = msgspec.msgpack.decode(packed.as_py(), type=Task)
                 yield from batches(_rows(task, reading), FOUND)
 
-    return frame.mapInArrow(read, ddl(FOUND))
+    return template.mapInArrow(read, ddl(FOUND))
 
 
 def _rows(task: Task, reading: ReadingOptions) -> Iterator[tuple[object, ...]]:
-    first, frames = (
+    first, templates = (
         task.number << UNIT_SHIFT,
-        Frames(reading.recipe.id),
+        Templates(reading.recipe.id),
     )  # of the sites of this unit
     for number, result in enumerate(read_task(task, reading)):
-        yield found_row(first + number, result, frames)
+        yield found_row(first + number, result, templates)
 
 
 def _other(row: Row) -> Skipped | Broken:

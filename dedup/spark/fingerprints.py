@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from dedup.detector.frames import Frames
+from dedup.detector.templates import Templates
 from dedup.model.forms import FIELDS
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import Recipe, recipe_of
@@ -43,32 +43,32 @@ def fingerprint_pages(
     )
 
     def read(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        frames = Frames(known.id)  # of the sites of this partition
-        return batches((row for part in parts for row in _rows(part, reading, frames)), FOUND)
+        templates = Templates(known.id)  # of the sites of this partition
+        return batches((row for part in parts for row in _rows(part, reading, templates)), FOUND)
 
     return chosen.mapInArrow(read, ddl(FOUND))
 
 
 def _rows(
-    part: pa.RecordBatch, reading: ReadingOptions, frames: Frames
+    part: pa.RecordBatch, reading: ReadingOptions, templates: Templates
 ) -> Iterator[tuple[Any, ...]]:
     positions, urls, pages = part.columns
     for position, url, html in zip(positions, urls, pages, strict=True):
         number, address, page = position.as_py(), url.as_py(), html.as_py()
         if address is None or page is None:
             broken = Broken(0, "", f"position {number}", "URL or page is null")
-            yield found_row(number, broken, frames)
+            yield found_row(number, broken, templates)
         else:
             raw = RawPage(address, None, page, None, 0, f"position {number}")
-            yield found_row(number, result_of(raw, "", reading), frames)
+            yield found_row(number, result_of(raw, "", reading), templates)
 
 
-def found_row(position: int, result: Result, frames: Frames) -> tuple[Any, ...]:
-    """Return a result as a row of FOUND; the blocks of a page are counted in frames."""
+def found_row(position: int, result: Result, templates: Templates) -> tuple[Any, ...]:
+    """Return a result as a row of FOUND; the blocks of a page are counted in templates."""
     nothing = (None,) * len(_FIELDS)
     match result:
         case PageToJudge():
-            page = learned(result, frames)
+            page = learned(result, templates)
             kind = "unread" if page.unread else "partly" if page.partly else "page"
             return position, kind, result.key, result.domain, *to_columns(page), *(None,) * 4
         case Large():
@@ -109,7 +109,7 @@ FOUND = pa.schema(
         ("rest", pa.bool_()),
     ]
 )
-"""A record: kind is page, partly or unread (dedup.detector.frames), large, skipped or broken; the last four columns are for the last two.
+"""A record: kind is page, partly or unread (dedup.detector.templates), large, skipped or broken; the last four columns are for the last two.
 
 page_identity is PageFingerprint.identity; the identity of VERDICT is Verdict's."""
 

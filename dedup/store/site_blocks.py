@@ -21,8 +21,8 @@ from dedup.core.native import ffi, lib
 SITE_BLOCKS = "site-blocks"
 SAVED_AFTER = 4096  # counted pages
 
-# A block is frame if it stands on more than so many pages of its site: a share of those counted, within bounds.
-FRAME_LEAST, FRAME_MOST, FRAME_SHARE = 10, 50, 0.3
+# A block is template if it stands on more than so many pages of its site: a share of those counted, within bounds.
+TEMPLATE_LEAST, TEMPLATE_MOST, TEMPLATE_SHARE = 10, 50, 0.3
 SHARED_PAGES = 30  # a block on more pages of its site is shared
 
 SET_BYTES: int = lib.NDD_SITE_SET
@@ -37,27 +37,27 @@ log = logging.getLogger(__name__)
 
 
 class Share(NamedTuple):
-    """How much of a page is the frame of its site.
+    """How much of a page is the template of its site.
 
     pages        pages of the site that were counted so far
     read         words of the blocks that were read
-    frame        those of them in blocks of the frame
+    template        those of them in blocks of the template
     left         words that were not read, and that no other page has
-    frame_pages  the least number of pages on which a block of that frame stands; 0: there is none
+    template_pages  the least number of pages on which a block of that template stands; 0: there is none
     shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
     """
 
     pages: int = 0
     read: int = 0
-    frame: int = 0
+    template: int = 0
     left: int = 0
-    frame_pages: int = 0
+    template_pages: int = 0
     shared: int = 0
 
 
-def frame_above(pages: int) -> int:
-    """Return on how many pages a block may stand before it is frame, if so many pages of its site were counted."""
-    return min(FRAME_MOST, max(FRAME_LEAST, int(FRAME_SHARE * pages)))
+def template_above(pages: int) -> int:
+    """Return on how many pages a block may stand before it is template, if so many pages of its site were counted."""
+    return min(TEMPLATE_MOST, max(TEMPLATE_LEAST, int(TEMPLATE_SHARE * pages)))
 
 
 class SiteBlocks:
@@ -133,7 +133,7 @@ class SiteBlocks:
         return bool(after != before)
 
     def _tell(self, blocks: bytes, site: str, left_most: int) -> Share:
-        """Return how much of a page is frame, or new: in blocks on at most `left_most` pages, 1 if it was just counted."""
+        """Return how much of a page is template, or new: in blocks on at most `left_most` pages, 1 if it was just counted."""
         table = self._sites.get(site)
         if table is None:
             return Share()
@@ -143,12 +143,12 @@ class SiteBlocks:
             _sets(table),
             listed,
             len(blocks) // 8,
-            frame_above(pages),
+            template_above(pages),
             SHARED_PAGES,
             left_most,
             share,
         )
-        return Share(pages, share.read, share.frame, share.left, share.pages, share.shared)
+        return Share(pages, share.read, share.template, share.left, share.pages, share.shared)
 
     def _made(self, sets: int) -> bytearray:
         table = bytearray((sets + 1) * SET_BYTES)

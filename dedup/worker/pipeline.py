@@ -33,7 +33,7 @@ import msgspec
 
 from dedup.core.faults import Backoff, SayOnce
 from dedup.detector import AsyncDetector, Question
-from dedup.detector.frames import Frames
+from dedup.detector.templates import Templates
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.forms import to_headers
 from dedup.model.names import site_of
@@ -154,12 +154,12 @@ class Item:
         options = ReserveOptions(url=reading.url, exempt=exempt, guard=guard or self.page.partly)
         return Question(self.page, reading.key, options)
 
-    def learn(self, frames: Frames) -> None:
+    def learn(self, templates: Templates) -> None:
         """Count the blocks of the page for its site."""
         reading = self.reading
         if self.page is not None and reading.blocks:
             site = site_of(reading.key, reading.url)
-            self.page = frames.learned(self.page, reading.blocks, site)
+            self.page = templates.learned(self.page, reading.blocks, site)
 
     def acknowledge(self) -> None:
         """Note that the output is written; the page is to be inserted if it holds a token."""
@@ -312,7 +312,7 @@ class Pipeline:
             if item.reading.error is not None:
                 self._say_dead(item, item.reading.error)
         for item in batch.of("undecided"):
-            item.learn(self._detector.frames)
+            item.learn(self._detector.templates)
         pauses = Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
         until: float | None = None
         while True:

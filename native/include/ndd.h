@@ -206,13 +206,13 @@ uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint
 /* What a page has of its site's blocks. */
 typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
-    uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
+    uint32_t template; /* those of them in blocks that stand on more than `template_above` pages */
     uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
     uint32_t left;   /* words of those that were not read, and stand on at most `left_most` pages */
-    uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
+    uint32_t pages; /* the least number of pages on which such a block of the template stands; 0: there is none */
 } ndd_site_share;
 
-void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
+void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t template_above,
                    uint32_t shared_above, uint32_t left_most, ndd_site_share *share);
 
 /* How many blocks are counted. */

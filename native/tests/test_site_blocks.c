@@ -26,10 +26,10 @@ static void must_know(const uint8_t *of, uint64_t sets) {
         ndd_site_share share;
         list(blocks, 0, hashes[i], 10, 1);
         ndd_site_tell(of, sets, blocks, 1, counts[i], counts[i], counts[i], &share);
-        CHECK(share.read == 10 && share.frame == 0 && share.shared == 0 && share.left == 0 && share.pages == 0);
+        CHECK(share.read == 10 && share.template == 0 && share.shared == 0 && share.left == 0 && share.pages == 0);
         if (counts[i] == 0) continue;
         ndd_site_tell(of, sets, blocks, 1, counts[i] - 1, counts[i] - 1, 0, &share);
-        CHECK(share.frame == 10 && share.shared == 8 && share.pages == counts[i]);
+        CHECK(share.template == 10 && share.shared == 8 && share.pages == counts[i]);
     }
 }
 
@@ -63,7 +63,7 @@ static void test_without_title(void) {
     CHECK(ndd_site_count(site, SETS, 0, blocks, 2) == 2 && ndd_site_count(site, SETS, 0, blocks, 0) == 2);
     ndd_site_share share;
     ndd_site_tell(site, SETS, blocks, 2, 1, 1, 1, &share);
-    CHECK(share.read == 5 && share.frame == 5 && share.pages == 2 && share.left == 2);
+    CHECK(share.read == 5 && share.template == 5 && share.pages == 2 && share.left == 2);
 }
 
 /* What stands on many pages stays, however many others come. */
@@ -78,7 +78,7 @@ static void test_full(void) {
     }
     ndd_site_share share;
     ndd_site_tell(site, SETS, blocks, LISTED, 1000, 20, 20, &share);
-    CHECK(share.frame == 9 && share.pages > 1000);
+    CHECK(share.template == 9 && share.pages > 1000);
     CHECK(ndd_site_blocks(site) <= 8 * SETS);
 }
 

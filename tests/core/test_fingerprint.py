@@ -598,7 +598,7 @@ MAIN = "<title>{} of a town</title><main><h1>{}</h1>" + f"</main><p>{' '.join(ma
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
-        # lists beside a text tell nothing: what is learned of a site does (tests/detector/test_frames.py)
+        # lists beside a text tell nothing: what is learned of a site does (tests/detector/test_templates.py)
         (f"<p>{TWENTY}{entries('a', 60)}", f"<p>{TWENTY}{entries('b', 60)}", True),
         # a list of links is told by its title
         (f"<title>One</title><p>one{entries('a', 60)}", f"<title>Other</title><p>two{entries('a', 60)}", False),

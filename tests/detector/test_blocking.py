@@ -34,7 +34,7 @@ def url(at: Serving | Proxy) -> str:
 class Waiting:
     """An asynchronous detector whose forget() waits until it is cancelled."""
 
-    recipe = policy = frames = None
+    recipe = policy = templates = None
 
     def __init__(self) -> None:
         self.begun, self.cancelled = threading.Event(), threading.Event()

@@ -162,7 +162,7 @@ def log(contents: int, copies: int, seed: int) -> list[InputRecord]:
 
 
 def test_a_worker_learns_the_frames_of_sites(tmp_path, topics):
-    """A page that is its site's frame and nearly nothing else is kept, in whatever batches the pages come."""
+    """A page that is its site's template and nearly nothing else is kept, in whatever batches the pages come."""
     pages = [{"url": f"{SITE}/{i}", "html": picture(i)} for i in range(60)]
     records = [
         InputRecord("p", 0, i, 1, None, json.dumps(page).encode()) for i, page in enumerate(pages)

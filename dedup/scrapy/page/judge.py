@@ -17,7 +17,7 @@ from scrapy.http import Response
 
 from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links
-from dedup.detector.frames import in_words
+from dedup.detector.templates import in_words
 from dedup.model.differences import GIVEN, NUMBERS, difference, signals
 from dedup.model.forms import to_plain
 from dedup.model.names import registrable_domain
@@ -98,7 +98,7 @@ class Judge:
             if session.learns_template:
                 if session.report.journal is not None:  # before the page itself counts
                     site = registrable_domain(response.url)
-                    of_template = in_words(space.detector.frames.share(reading.blocks, site))
+                    of_template = in_words(space.detector.templates.share(reading.blocks, site))
                 fingerprint = space.detector.learned(reading, response.url)
             if config.unchanged == "drop":
                 links = hash_of_links(reading.content_links)

@@ -1,6 +1,6 @@
 /*
  * On how many pages of a site each block of text stands (see ndd.h; research: the blocks of a site that many pages share
- * are its frame).
+ * are its template).
  *
  *     first set   pages counted (4 bytes), blocks held (4 bytes), zeros
  *     others      8 hashes of blocks (4 bytes each, 0: none), their counts (2 bytes each), 4 hashes of titles
@@ -95,7 +95,7 @@ static uint32_t pages_of(const uint8_t *site, uint64_t sets, uint32_t hash) {
     return way < 0 ? 0 : count_at(set, way);
 }
 
-void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
+void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t template_above,
                    uint32_t shared_above, uint32_t left_most, ndd_site_share *share) {
     ndd_site_share found = {0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++) {
@@ -105,8 +105,8 @@ void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, si
         if (high >> 31 == 0) continue;
         found.read += words;
         if (pages > shared_above) found.shared += words > 2 ? words - 2 : 1;
-        if (pages <= frame_above) continue;
-        found.frame += words;
+        if (pages <= template_above) continue;
+        found.template += words;
         if (found.pages == 0 || pages < found.pages) found.pages = pages;
     }
     *share = found;

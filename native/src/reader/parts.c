@@ -2,7 +2,7 @@
  * What two pages of similar text may differ in (docs/reference/fingerprint-spec.md, "Parts"): eight hashes of 32
  * bits, of the
  * inline data, the sources of images and frames, the data attributes, the first headings, the words with digits of the
- * main text, the text beside it, other attributes, and the frame: a price, a picture, a rating.
+ * main text, the text beside it, other attributes, and the template: a price, a picture, a rating.
  *
  * Each is the hash of a sequence, which is summed up while the page is read: nothing is kept of what it consists of.
  */
@@ -79,7 +79,7 @@ void parts_data_attribute(struct ndd_reader *reader, const uint8_t *name, size_t
 }
 
 void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end) {
-    if (n > 0) reader->parts.frame = join(reader->parts.frame, hash_within(content, n, reader->key, page_end));
+    if (n > 0) reader->parts.template = join(reader->parts.template, hash_within(content, n, reader->key, page_end));
 }
 
 /* ------------------------------------------------------------------------------- once it has been read */
@@ -251,13 +251,13 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
 }
 
 void parts_settle(struct ndd_reader *reader, ndd_page *page) {
-    uint64_t headings = 0, numbers = 0, beside = reader->parts.beside, frame = reader->parts.frame;
+    uint64_t headings = 0, numbers = 0, beside = reader->parts.beside, template = reader->parts.template;
     size_t next_digits = 0;
     for (size_t next = 0; next < reader->blocks.n;) {
         struct block block = take_blocks(reader, &next, IN_DROPPED | IN_TOP);
         if (block.context & IN_TOP) headings = parts_join(reader, headings, &block);
         if (block.weight > 0) numbers = join_numbers(reader, numbers, &block, &next_digits);
-        else if (block.context & IN_DROPPED) frame = parts_join(reader, frame, &block); /* navigation and its like */
+        else if (block.context & IN_DROPPED) template = parts_join(reader, template, &block); /* navigation and its like */
         else beside = parts_join(reader, beside, &block);
     }
     store4_le(page->parts, parts_number(reader->parts.data));
@@ -267,5 +267,5 @@ void parts_settle(struct ndd_reader *reader, ndd_page *page) {
     store4_le(page->parts + 16, parts_number(numbers));
     store4_le(page->parts + 20, parts_number(beside));
     store4_le(page->parts + 24, parts_number(reader->parts.attributes));
-    store4_le(page->parts + 28, parts_number(frame));
+    store4_le(page->parts + 28, parts_number(template));
 }

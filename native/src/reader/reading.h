@@ -100,7 +100,7 @@ struct identifiers {
 
 /* Hashes of sequences (parts.c). */
 struct parts {
-    uint64_t data, sources, data_attributes, attributes, frame, beside;
+    uint64_t data, sources, data_attributes, attributes, template, beside;
 };
 
 /* Up to 48 bytes of text: a bit for each that is of a word, the first byte's the lowest, and for each that is a digit.

@@ -1,10 +1,10 @@
-"""What a detector learns of its sites: the frame, the blocks of text that stand on many pages of a site.
+"""What a detector learns of its sites: the template, the blocks of text that stand on many pages of a site.
 
-    PageReading -> learned(): its blocks are counted -> how much of it is frame, or new (Share) -> its PageFingerprint,
+    PageReading -> learned(): its blocks are counted -> how much of it is template, or new (Share) -> its PageFingerprint,
     `unread` or `partly` where what was read does not stand for the page
 
 A site's menus, slogans and notices stand on many of its pages; who crawls the site sees that (dedup.store.site_blocks). A page
-is not judged by its text (`unread`) if what was read of it is frame and nearly nothing else, or if most of what no other
+is not judged by its text (`unread`) if what was read of it is template and nearly nothing else, or if most of what no other
 page has was not read; where much of that was not read (`partly`), its title and canonical URL count.
 
 Invariant: this only informs the verdict; nothing of it is part of a fingerprint.
@@ -19,8 +19,8 @@ from dedup.model.page import PageFingerprint
 from dedup.model.policy import NEVER
 from dedup.store.site_blocks import Share, SiteBlocks
 
-FRAME_READ = 0.7  # a page of which so much of what was read is frame,
-BESIDE_FRAME = 40  # and fewer other words than this, is not judged by its text;
+TEMPLATE_READ = 0.7  # a page of which so much of what was read is template,
+BESIDE_TEMPLATE = 40  # and fewer other words than this, is not judged by its text;
 LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were,
 TITLES_LEAST = 10  # if its title is new, or no more titles of its site were counted;
 PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
@@ -30,12 +30,15 @@ OWN_LITTLE = 60
 
 def is_unread(share: Share, *, is_new: bool = True) -> bool:
     """Whether what was read does not stand for the page; is_new: no page of its title was counted before."""
-    return is_frame(share) or is_left(share, is_new=is_new)
+    return is_template(share) or is_left(share, is_new=is_new)
 
 
-def is_frame(share: Share) -> bool:
-    """Whether what was read of a page is the frame of its site and nearly nothing else."""
-    return 0 < share.read * FRAME_READ <= share.frame and share.read - share.frame < BESIDE_FRAME
+def is_template(share: Share) -> bool:
+    """Whether what was read of a page is the template of its site and nearly nothing else."""
+    return (
+        0 < share.read * TEMPLATE_READ <= share.template
+        and share.read - share.template < BESIDE_TEMPLATE
+    )
 
 
 def is_left(share: Share, *, is_new: bool) -> bool:
@@ -66,8 +69,8 @@ def least_similarity(share: Share) -> float:
     return ceil(100 * (2 * n + shared) / (4 * n - shared)) / 100
 
 
-class Frames(SiteBlocks):
-    """The frames of sites."""
+class Templates(SiteBlocks):
+    """The templates of sites."""
 
     def learned(self, page: PageFingerprint, blocks: bytes, site: str) -> PageFingerprint:
         """Count the blocks of a page of a site, and return its fingerprint.
@@ -78,7 +81,7 @@ class Frames(SiteBlocks):
             return page
         share, is_new = self.counted(page.title, blocks, site)
         left = is_left(share, is_new=is_new)
-        unread = page.unread or left or is_frame(share)
+        unread = page.unread or left or is_template(share)
         partly = not unread and is_partly(share)
         least = NEVER if left and page.features else least_similarity(share)
         if not (unread or partly or least):
@@ -89,7 +92,7 @@ class Frames(SiteBlocks):
 def in_words(share: Share) -> str:
     """Return how much of a page its site's memory knows, as a sentence."""
     read = f"read {count(share.read, 'word')}"
-    if share.frame:
-        read += f", {share.frame:,} of them on {share.frame_pages:,} of the {share.pages:,} pages of this site"
+    if share.template:
+        read += f", {share.template:,} of them on {share.template_pages:,} of the {share.pages:,} pages of this site"
     left = f"; {count(share.left, 'word')} not read are on none of them"
     return read + (left if share.left else "; of what was not read nothing is new")

@@ -1,4 +1,4 @@
-"""The frame of a site, learned: a page that is that frame and nearly nothing else is kept, by every way in."""
+"""The template of a site, learned: a page that is that template and nearly nothing else is kept, by every way in."""
 
 import json
 import logging
@@ -14,10 +14,10 @@ from picture_site import SITE, learned_late, picture, text
 
 import dedup
 from dedup.core.fingerprint import read_page
-from dedup.detector.frames import Frames, is_partly, is_unread
+from dedup.detector.templates import Templates, is_partly, is_unread
 from dedup.scan import scan
 from dedup.scan.values import ScanJob
-from dedup.store.site_blocks import FIRST_SETS, SET_BYTES, SITE_BLOCKS, Share, frame_above
+from dedup.store.site_blocks import FIRST_SETS, SET_BYTES, SITE_BLOCKS, Share, template_above
 
 
 def urls(count: int) -> Iterator[tuple[int, str]]:
@@ -41,11 +41,11 @@ def verdicts(detector: dedup.Detector, count: int = 60) -> list[str]:
 )
 def test_frame_stands_on_a_share_of_the_pages(pages: int, above: int) -> None:
     """Three tenths of the pages counted, at least ten, at most fifty."""
-    assert frame_above(pages) == above
+    assert template_above(pages) == above
 
 
 @pytest.mark.parametrize(
-    ("read", "frame", "left", "expected"),
+    ("read", "template", "left", "expected"),
     [
         (100, 70, 0, True),
         (100, 69, 0, False),
@@ -58,10 +58,10 @@ def test_frame_stands_on_a_share_of_the_pages(pages: int, above: int) -> None:
     ],
 )
 def test_a_page_is_unread_if_what_was_read_does_not_stand_for_it(
-    read: int, frame: int, left: int, expected: bool
+    read: int, template: int, left: int, expected: bool
 ) -> None:
-    """Seven tenths of it are frame, and fewer than 40 words are not; or more that no page had was not read."""
-    assert is_unread(Share(99, read, frame, left, 60)) is expected
+    """Seven tenths of it are template, and fewer than 40 words are not; or more that no page had was not read."""
+    assert is_unread(Share(99, read, template, left, 60)) is expected
 
 
 def test_a_page_whose_own_words_were_not_read_is_kept(tmp_path: Path) -> None:
@@ -137,13 +137,13 @@ def test_what_was_not_read_makes_no_equal_pages(tmp_path: Path, kind: str, read:
 
 
 def test_pages_that_are_nearly_all_frame_are_kept(tmp_path: Path) -> None:
-    """An embedded store keeps them once the frame is known."""
+    """An embedded store keeps them once the template is known."""
     with dedup.open(tmp_path) as detector:
         assert learned_late(verdicts(detector))
 
 
 def test_pages_with_text_of_their_own_are_judged(tmp_path: Path) -> None:
-    """A copy under the same frame is dropped: its own words are its text."""
+    """A copy under the same template is dropped: its own words are its text."""
     with dedup.open(tmp_path) as detector:
         verdicts(detector)
         for key in ("a", "b"):
@@ -181,16 +181,16 @@ def test_a_page_of_frame_is_dropped_if_it_is_the_same(
 
 def test_a_page_counts_once_and_a_title_counts_once() -> None:
     """A page that comes again, and a hundred pages of one title, teach nothing."""
-    frames = Frames(RECIPE)
+    templates = Templates(RECIPE)
     for number in [*range(9), *range(9)] * 5 + [8] * 100:
         html = picture(number).replace("Picture 8", "Picture 7")
         reading = read_page(html, blocks=True)
-        page = frames.learned(reading.fingerprint, reading.blocks, "pictures.example")
+        page = templates.learned(reading.fingerprint, reading.blocks, "pictures.example")
         assert not page.unread
 
 
 def test_what_was_learned_is_kept_with_the_namespace(tmp_path: Path) -> None:
-    """A store that is opened again knows its sites' frames; nothing is known of another site, or in another namespace."""
+    """A store that is opened again knows its sites' templates; nothing is known of another site, or in another namespace."""
     with dedup.open(tmp_path) as detector:
         verdicts(detector)
     with dedup.open(tmp_path) as detector, dedup.open(tmp_path, namespace="other") as other:
@@ -228,55 +228,55 @@ def block(number: int) -> bytes:
     return (1 << 63 | 5 << 32 | number * 0x9E3779B1 % 2**32).to_bytes(8, "little")
 
 
-def counted(frames: Frames, site: str, title: int, number: int = 7) -> None:
-    frames.learned(made(0, identity=title << 32), block(number), site)
+def counted(templates: Templates, site: str, title: int, number: int = 7) -> None:
+    templates.learned(made(0, identity=title << 32), block(number), site)
 
 
 def test_a_site_that_was_not_seen_has_no_frame() -> None:
     """Nothing is known of it."""
-    assert Frames("words").share(block(7), "a.example") == Share(0, 0, 0, 0, 0)
+    assert Templates("words").share(block(7), "a.example") == Share(0, 0, 0, 0, 0)
 
 
 def test_sites_that_were_not_seen_for_long_are_forgotten() -> None:
     """All sites together take no more than the bound."""
-    frames = Frames("words", most_bytes=10 * (FIRST_SETS + 1) * SET_BYTES)
+    templates = Templates("words", most_bytes=10 * (FIRST_SETS + 1) * SET_BYTES)
     for i in range(100):
-        counted(frames, f"{i}.example", 1)
-        counted(frames, "often.example", i)
-    assert len(frames.sites()) == 10
-    assert frames.share(block(7), "often.example").frame == 5
-    assert frames.share(block(7), "0.example").pages == 0
+        counted(templates, f"{i}.example", 1)
+        counted(templates, "often.example", i)
+    assert len(templates.sites()) == 10
+    assert templates.share(block(7), "often.example").template == 5
+    assert templates.share(block(7), "0.example").pages == 0
 
 
 def test_counts_are_kept_in_a_file(tmp_path: Path) -> None:
     """What was counted is known again; of another recipe nothing is."""
-    frames = Frames("words", tmp_path)
+    templates = Templates("words", tmp_path)
     for title in range(1, 13):
-        counted(frames, "a.example", title)
-        counted(frames, "\ud800", title, 8)
-    frames.save()
-    again = Frames("words", tmp_path)
-    assert again.share(block(7), "a.example") == frames.share(block(7), "a.example")
-    assert (again.sites(), again.bytes) == (frames.sites(), frames.bytes)
+        counted(templates, "a.example", title)
+        counted(templates, "\ud800", title, 8)
+    templates.save()
+    again = Templates("words", tmp_path)
+    assert again.share(block(7), "a.example") == templates.share(block(7), "a.example")
+    assert (again.sites(), again.bytes) == (templates.sites(), templates.bytes)
     (tmp_path / "copy").mkdir()
     again.save(tmp_path / "copy")
     files = [folder / SITE_BLOCKS for folder in (tmp_path, tmp_path / "copy")]
     assert files[0].read_bytes() == files[1].read_bytes()
     counted(again, "a.example", 8)
     assert again.share(block(7), "a.example").pages == 12
-    assert Frames("other", tmp_path).sites() == []
+    assert Templates("other", tmp_path).sites() == []
 
 
 @given(st.integers(0, 10**6), st.integers(1, 255))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_counts_are_learned_again(tmp_path: Path, at: int, change: int) -> None:
     """A flipped bit, or a cut anywhere, is noticed."""
-    frames = Frames("words", tmp_path)
-    counted(frames, "a.example", 1)
-    frames.save()
+    templates = Templates("words", tmp_path)
+    counted(templates, "a.example", 1)
+    templates.save()
     content = (tmp_path / SITE_BLOCKS).read_bytes()
     at %= len(content)
     for damaged in (content[:at], content[:at] + bytes([content[at] ^ change]) + content[at + 1 :]):
         (tmp_path / SITE_BLOCKS).write_bytes(damaged)
-        assert Frames("words", tmp_path).sites() == []
+        assert Templates("words", tmp_path).sites() == []
     (tmp_path / SITE_BLOCKS).unlink()
