@@ -154,7 +154,7 @@ def _shown(url: str) -> str:
 
 # ------------------------------------------------------------------------------------ a connection
 
-CLOSED = "it closed the connection"
+CLOSED, BROKE = "it closed the connection", "the connection broke"
 GOODBYE_SECONDS = 0.5  # for a connection that is closed
 WAITING_LIMIT = 10_000  # commands without a reply; beyond it a command is refused
 
@@ -237,7 +237,7 @@ class ServiceConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End (asyncio's interface)."""
-        self._end(f"the connection broke ({exc})" if exc else CLOSED)
+        self._end(f"{BROKE} ({exc})" if exc else CLOSED)
         self._gone.set()
 
     def _hand_out(self, reply: Any) -> None:
@@ -431,9 +431,10 @@ def _trouble(address: Address, error: Exception) -> str:
         return f"no connection within {CONNECT_SECONDS:g} s; see that the host and its port can be reached"
     if isinstance(error, OSError):
         return f"{said}; {RUNS}"
-    if said == CLOSED and not address.tls:
+    has_ended = said.startswith((CLOSED, BROKE))  # before it answered
+    if has_ended and not address.tls:
         return f"{said}; the URL of a service with TLS begins with rediss://"
-    if said == CLOSED and address.cert_file is None:
+    if has_ended and address.cert_file is None:
         return f"{said}; show a certificate if it asks for one: ?ssl_certfile=FILE&ssl_keyfile=FILE"
     return said
 
