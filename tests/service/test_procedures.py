@@ -331,8 +331,8 @@ EVENTS = {
     "Kafka is unavailable when the service starts": "service/test_service_start.py::test_a_start_without_kafka_serves_stale_and_says_so",
     "the service is killed": "service/test_random_run.py::test_promise_6_what_was_acknowledged_survives_whatever_comes",
     "one of three brokers dies": f"{HERE}::test_one_of_three_brokers_dies",
-    "its disk is full": "service/test_replica_faults.py::test_a_full_disk_stops_the_view_and_not_the_service",
-    "its disk, or a namespace's folder, is gone": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
+    "the service's disk is full": "service/test_replica_faults.py::test_a_full_disk_stops_the_view_and_not_the_service",
+    "its disk, or a namespace's folder, is lost": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
     "`log.json` or a store is damaged": f"{HERE}::test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt",
     "the topic was deleted or lost records, or a broker was restored from an older copy":
         "service/test_replica.py::test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told",

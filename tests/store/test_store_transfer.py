@@ -149,12 +149,12 @@ def test_lines_of_another_recipe_are_left_out(tmp_path):
     assert result.exit_code == 1
     assert repr(RECIPE) in result.stderr
     assert repr(keyed) in result.stderr
-    assert "line 2: is of recipe" in result.stderr
+    assert "line 2: has the recipe" in result.stderr
     assert {f.name for f in (tmp_path / "a").iterdir()} == {"spider", "new"}
     assert verify_store(tmp_path / "a", "spider").documents == 1
     result = call("store", "import", tmp_path / "b", data=lines({}, {"recipe": keyed}))
     assert result.exit_code == 1
-    assert "line 2: is of recipe" in result.stderr
+    assert "line 2: has the recipe" in result.stderr
     assert verify_store(tmp_path / "b", "spider").documents == 1
 
 
