@@ -23,7 +23,11 @@ _DID = {
     "links_skipped": "parsed, its links not followed (DEDUP_MODE)",
     "flagged": "flagged only (DEDUP_MODE = 'tag')",
     "withheld": "checked: parsed, and its seen items or requests were withheld",
-    "not_requested": "not requested: near-duplicates have a link to it, and their last requests led to nothing new",
+    "not_requested": "not requested: a near-duplicate has a link to it",
+}
+_NOT_REQUESTED = {
+    "link_budget": "{} is spent: the last requests led to nothing new",
+    "session": "it was {}: parameters that mean nothing tell the two apart",
 }
 _WOULD = {
     "drop": "; the mode 'drop' would drop it unparsed",
@@ -119,7 +123,7 @@ def _of_request(drop: Drop) -> list[tuple[str, str]]:
     return [
         ("at", drop.time),
         ("linked from", drop.of),
-        ("waited for", drop.rule),
+        ("because", _NOT_REQUESTED.get(drop.reason, "{}").format(drop.rule)),
         ("callback", drop.callback),
         *(("to reach it", text) for text in advice(drop)),
     ]

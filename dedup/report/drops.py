@@ -28,7 +28,7 @@ class Drop(msgspec.Struct, frozen=True):
 
     time          ISO 8601, UTC
     action        dropped; links_skipped: parsed without its links (DEDUP_MODE); withheld: parsed, and what was seen of it
-                  withheld; flagged: the mode "tag" did nothing; not_requested: its link budget was spent at the crawl's end
+                  withheld; flagged: the mode "tag" did nothing; not_requested: a near-duplicate has the link
     url, key      of the page, and its document key
     of            the document key of its original; of a request, the page that has the link, "" where it is not known
     similarity    of the texts, 0 to 1; distance: in bits
@@ -39,7 +39,7 @@ class Drop(msgspec.Struct, frozen=True):
                   null if the crawl no longer held the original's text
     numbers_only  every difference is in words with digits
     rule          why it was dropped: "text", or "items: " and the pattern that is proven to bring nothing new; of a
-                  request, its link budget
+                  request, its link budget, or the address that it was seen as
     would         in the mode "tag", what the mode "drop" would do: drop, or check and withhold
     items, requests  how many were withheld
     template      how much of the page is its site's template, where that was learned

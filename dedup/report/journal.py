@@ -101,8 +101,10 @@ class Journal:
         if self._drops is not None and withheld:
             self._list(judged, self._texts_of(judged), "check", items=items, requests=requests)
 
-    def not_requested(self, url: str, linked_from: str, callback: str, site: str) -> None:
-        """Note a request that is not made, since it waits for the link budget of a callback and site."""
+    def not_requested(
+        self, url: str, linked_from: str, callback: str, *, reason: str, rule: str
+    ) -> None:
+        """Note a request that is not made."""
         if self._drops is not None:
             self._drops.add(
                 Drop(
@@ -114,9 +116,9 @@ class Journal:
                     similarity=0.0,
                     distance=0,
                     identity="unknown",
-                    reason="link_budget",
+                    reason=reason,
                     callback=callback,
-                    rule=f"link budget of {callback} on {site}",
+                    rule=rule,
                 )
             )
 

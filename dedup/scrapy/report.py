@@ -70,11 +70,15 @@ class Report:
             judged = _judged(page.verdict, response, page.space.recipe, page.callback)
             self.journal.checked(judged, items, requests, gave)
 
-    def not_requested(self, budget: Budget, request: Request) -> None:
-        """List a request that waits for a link budget, and is not made."""
+    def not_requested(self, request: Request, callback: str, *, reason: str, rule: str) -> None:
+        """List a request that is not made."""
         if self.journal is not None:
             page = (request.headers.get("Referer") or b"").decode("latin-1")
-            self.journal.not_requested(request.url, page, *budget)
+            self.journal.not_requested(request.url, page, callback, reason=reason, rule=rule)
+
+    def waits(self, request: Request, budget: Budget) -> None:
+        """List a request that waits for a link budget, and is not made."""
+        self.not_requested(request, budget.callback, reason="link_budget", rule=str(budget))
 
     def close(
         self,
@@ -100,7 +104,7 @@ class Report:
         if self.journal is not None:
             for space in () if resumes else spaces:
                 for budget, request in space.budget.held():
-                    self.not_requested(budget, request)
+                    self.waits(request, budget)
             self.journal.close()
         if (path := self._config.report) is not None:
             with guarded(self._counts, f"there is no report in {path}"):

@@ -125,9 +125,37 @@ def test_promise_1_what_only_a_near_duplicate_leads_to_is_asked_for_or_listed(tm
         assert f"{len(listed)} requests wait for something new" in crawl.log
         assert crawl.stat("items/withheld") > 0
     said = call("why", f"{crawl.url}{listed[0]}", "--drops", files["text"]).stdout
-    assert "was not requested: near-duplicates have a link to it" in said
+    assert "was not requested: a near-duplicate has a link to it" in said
     assert f"linked from       {crawl.url}/m/" in said
-    assert "waited for        link budget of parse on 127.0.0.1" in said
+    assert "because           link budget of parse on 127.0.0.1 is spent" in said
+
+
+def test_promise_1_a_request_that_was_seen_with_another_session_is_listed(tmp_path):
+    """Each page has a new session id in its links: what is not asked for is listed once, with the address that it was seen as."""
+    site = {
+        f"/m/{n}?sid={s}": article(n, *(f"/m/{(n + k) % 12}?sid={s + 1}" for k in (1, 2, 3)))
+        for n in range(12)
+        for s in range(12)
+    }
+    file = tmp_path / "dropped.jsonl"
+    begin = {"/": hub(*(f"/m/{n}?sid=0" for n in range(12)))}
+    crawl = run_case(tmp_path, Case(site | begin, BEGINS, {"DEDUP_DROPPED": str(file)}))
+    lines = [e for e in read_drops(file) if e.action == "not_requested"]
+    listed = [e.url.removeprefix(crawl.url) for e in lines]
+    assert listed
+    assert len(listed) == len({*listed})
+    assert not {*listed} & {*crawl.requested}
+    assert all(e.rule == f"seen as {e.url.partition('?')[0]}" for e in lines)
+    followed = {*crawl.requested} - {*crawl.dropped} - {"/"}
+    linked = {
+        f"/m/{(int(n) + k) % 12}?sid={int(s) + 1}"
+        for n, s in (path.removeprefix("/m/").split("?sid=") for path in followed)
+        for k in (1, 2, 3)
+    }
+    assert linked - {*crawl.requested} == {*listed}
+    assert crawl.stat("requests/withheld") == len(listed)
+    said = call("why", lines[0].url, "--drops", file).stdout
+    assert f"because           it was seen as {crawl.url}/m/" in said
 
 
 def test_a_new_crawl_begins_an_empty_file(tmp_path):

@@ -29,6 +29,9 @@ class Budget(NamedTuple):
     callback: str
     site: str
 
+    def __str__(self) -> str:
+        return f"link budget of {self.callback} on {self.site}"
+
 
 class LinkBudget(Generic[R]):
     """The link budgets of one namespace; R is a request."""

@@ -82,11 +82,23 @@ class Outlinks:
                 if not self._is_linked(request):
                     note_paid_by(request, self._paid_by)
                     found.is_beyond = True
-                elif session.is_seen(page.space, request) or not self._pay(request):
+                elif plain := session.seen_as(page.space, request):
+                    self._withhold(request, plain)
+                    continue
+                elif not self._pay(request):
                     continue
                 found.followed += 1
             found.passing.append(request)
         return found
+
+    def _withhold(self, request: Request, plain: str) -> None:
+        """List a request that was made with another session. The next time it repeats one."""
+        session = self._session
+        if session.config.mode != "tag":
+            session.requests.note(session.fingerprint(request))
+            session.report.not_requested(
+                request, self._page.callback, reason="session", rule=f"seen as {plain}"
+            )
 
     def _pay(self, request: Request) -> bool:
         """Whether a request passes; else it waits for news of its budget. In the mode tag nothing is paid."""
@@ -99,7 +111,7 @@ class Outlinks:
         if became != "paid":
             session.counts.add("requests/waiting")
         if became == "lost":
-            session.report.not_requested(budget, request)
+            session.report.waits(request, budget)
         return became == "paid"
 
     def _is_linked(self, request: Request) -> bool:

@@ -235,12 +235,12 @@ class Session:
             if plain != request.url:
                 self.requests.note(self.fingerprint(request.replace(url=plain)))
 
-    def is_seen(self, space: Space, request: Request) -> bool:
-        """Whether the crawl has made a request before, or did so with another session."""
+    def seen_as(self, space: Space, request: Request) -> str:
+        """Return the URL without its session of a request that the crawl has made so, or with another one; else ""."""
         plain = space.patterns.without_sessions(request.url, registrable_domain(request.url))
-        return plain != request.url and self.requests.has(
-            self.fingerprint(request.replace(url=plain))
-        )
+        if plain == request.url:
+            return ""
+        return plain if self.requests.has(self.fingerprint(request.replace(url=plain))) else ""
 
     def _is_made(self, request: Request, others: set[bytes]) -> bool:
         """Whether the crawl, or one of some other requests, is the same request; which is one of these from now on."""
