@@ -408,11 +408,11 @@ class Endpoint:
             hello = b"HELLO", b"2", *login, b"SETNAME", _own_name()
             if b"dedup" not in (facts := await connection.send(pack(hello))):
                 raise unreadable(facts)
-        except ReplyError as answer:
+        except BaseException as error:
             connection.close()
-            raise error_of(str(answer)) from None
-        except BaseException:
-            connection.close()
+            await connection.wait_closed()
+            if isinstance(error, ReplyError):
+                raise error_of(str(error)) from None
             raise
         return connection
 
