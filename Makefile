@@ -142,8 +142,8 @@ format: $(VENV)/long-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, events, batch, scan
-	@for part in pages crawl tables store service events batch pairs scan; do \
+bench: $(VENV)/installed ## this machine's figures: pages, tables, store, service, scan
+	@for part in pages tables store service scan; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-crawls: $(VENV)/installed ## real whole sites, crawled with and without the add-on, and beside other ways (BENCH_FLAGS=--quick)

@@ -92,17 +92,15 @@ def installed(package: str) -> str:
 class Option:
     """An option of a case, as --name of the command line and as an argument of its function.
 
-    kind  number, numbers (with commas between), flag, choice (of `choices`), text, folder, or path;
-          a path exists, a folder is made where it is missing
+    kind  number, flag, or path, which exists
     """
 
     name: str
     default: Any
     help: str
-    kind: Literal["number", "numbers", "flag", "choice", "text", "folder", "path"] = "number"
+    kind: Literal["number", "flag", "path"] = "number"
     least: int = 1
     most: int | None = None
-    choices: tuple[str, ...] = ()
 
 
 @dataclass
@@ -270,36 +268,10 @@ def _option(option: Option) -> click.Option:
         given["is_flag"] = True
     elif option.kind == "number":
         given["type"] = click.IntRange(option.least, option.most)
-    elif option.kind == "numbers":
-        given |= {"callback": numbers(option.most or 2**63, option.least), "metavar": "N,N"}
-        given["default"] = ",".join(map(str, option.default)) or None
-    elif option.kind == "choice":
-        given["type"] = click.Choice(option.choices)
     elif option.kind == "path":
         given["type"] = click.Path(exists=True, path_type=Path)
-    elif option.kind == "folder":
-        given["type"] = click.Path(file_okay=False, path_type=Path)
     name = option.name.replace("_", "-")
     return click.Option([f"--{name}"], show_default=shown_default, **given)
-
-
-def numbers(most: int, least: int = 1) -> Callable[[Any, Any, str | None], tuple[int, ...] | None]:
-    """Return the callback of an option that takes numbers with commas between."""
-
-    def convert(_context: Any, _option: Any, value: str | None) -> tuple[int, ...] | None:
-        if value is None:
-            return None
-        try:
-            found = tuple(int(part) for part in value.split(","))
-        except ValueError:
-            found = ()
-        if not found or not all(least <= number <= most for number in found):
-            raise click.BadParameter(
-                f"{value} must be numbers in {least} .. {most:,}, with commas between"
-            )
-        return found
-
-    return convert
 
 
 def shown(result: Result) -> str:

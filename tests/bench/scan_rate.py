@@ -63,13 +63,6 @@ def write_warc(path: Path, pages: Iterable[tuple[str, bytes]]) -> None:
             file.write(_record(url, "response", "application/http; msgtype=response", http + html))
 
 
-def write_wet(path: Path, texts: Iterable[tuple[str, str]]) -> None:
-    """Write plain texts, as Common Crawl's WET files have them."""
-    with path.open("wb") as file:
-        for url, text in texts:
-            file.write(_record(url, "conversion", "text/plain", text.encode()))
-
-
 def _record(url: str, kind: str, content: str, block: bytes) -> bytes:
     head = (
         f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\n"
@@ -112,40 +105,25 @@ def _other_words(html: bytes, turn: int) -> bytes:
 
 # Runs a command and says what it took. A process of its own, as a child's peak begins at its parent's.
 _MEASURE = """
-import json, resource, subprocess, sys, threading, time
+import json, resource, subprocess, sys, time
 begin = time.perf_counter()
-command = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
-own = [0]
-def watch():
-    while command.returncode is None:
-        try:
-            with open(f"/proc/{command.pid}/status") as status:
-                own[0] = max([own[0], *(int(line.split()[1]) for line in status if line.startswith("RssAnon"))])
-        except OSError:  # it has ended, or this is not Linux
-            return
-        time.sleep(0.02)
-watching = threading.Thread(target=watch)
-watching.start()
-said = command.communicate()[0].decode()
-watching.join()
-if command.returncode:
+done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE)
+if done.returncode:
     sys.exit(1)
 seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, own[0] / 1024, said]))
+print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, done.stdout.decode()]))
 """
 
 
 class Run(NamedTuple):
     """What a command took, from its start to its end, and what it wrote to stdout.
 
-    cpu_seconds are those of all its processes, megabytes the peak of the greatest; own_megabytes is the peak of the
-    command's process without mapped files, looked at 50 times a second.
+    cpu_seconds are those of all its processes, megabytes the peak of the greatest.
     """
 
     seconds: float
     cpu_seconds: float
     megabytes: float
-    own_megabytes: float
     said: str
 
 
@@ -159,7 +137,7 @@ def run(*command: object) -> Run:
     return Run(*json.loads(done.stdout))
 
 
-def scan(inputs: Path, output: Path, processes: int, *options: object) -> Run:
-    """Run `dedup scan` on a file, or on the files of a glob."""
+def scan(inputs: Path, output: Path, processes: int) -> Run:
+    """Run `dedup scan` on the files of a glob."""
     command = (sys.executable, "-m", "dedup", "scan", inputs, "--json", "--output", output)
-    return run(*command, "--processes", processes, *options)
+    return run(*command, "--processes", processes)

@@ -1,10 +1,10 @@
 """`python tests/bench service`: what a table service reaches over RESP.
 
     documents -> a real `dedup serve` -> PROBE single and pipelined, RESERVE + INSERT single and pipelined
-                                      -> RESERVE + INSERT on one core -> single probes at half of the full rate -> latencies
+                                      -> RESERVE + INSERT on one core
 
 Invariants: rates are given for the CPU time of the service's process, system calls included, since the load
-comes from the same machine; latencies are counted from when a probe was due, not from when it was sent.
+comes from the same machine.
 """
 
 import json
@@ -16,7 +16,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import cycle
@@ -42,10 +41,8 @@ CONNECTIONS, PIPELINES = 16, 4  # of single probes, and of pipelined ones
 DEPTH = 64  # pipelined probes of a connection
 DEEP = 16  # pages reserved in one write, as a spider's turn of the loop makes them
 FIRST = 10**10  # the number of the first page that is reserved: no store is filled so far
-HALF_SECONDS = 4.0
 WAIT_SECONDS = 120.0
 CPUCLOCK_SCHED = 2  # the clock of a process's CPU time, in nanoseconds (clock_getcpuclockid)
-TICK_SECONDS = 0.0001  # between two sendings at half load; counts as part of the time taken
 
 
 @contextmanager
@@ -61,9 +58,8 @@ def open_case(
             pages = Pages(FIRST)
 
             def measure() -> Round:
-                single = _load(process, port, 1, queries, requests)
                 rows = {
-                    "PROBE, single": single,
+                    "PROBE, single": _load(process, port, 1, queries, requests),
                     f"PROBE, pipelined {DEPTH}": _load(process, port, DEPTH, queries, 8 * requests),
                     "RESERVE + INSERT": _pages(process, port, pages, 1, requests // 10),
                     f"RESERVE + INSERT, {DEEP} in a write": _pages(
@@ -74,8 +70,6 @@ def open_case(
                     rows["RESERVE + INSERT, on one core"] = _pages(
                         process, port, pages, 1, requests // 10
                     )
-                rate = single["a CPU second"] / 2
-                rows["PROBE, at half load"] = _half(rate, process, port, queries)
                 return rows
 
             facts = {"documents": documents, "distance": distance, "segments": segments}
@@ -223,34 +217,6 @@ def _pages(
             some = commands[i : i + depth]
             connection.ask(ending("INSERT", some, connection.ask(some)))
         return _rates(count, time.perf_counter() - began, cpu_seconds(process) - before)
-
-
-def _half(
-    rate: float, process: "subprocess.Popen[str]", port: int, queries: list[bytes]
-) -> dict[str, float]:
-    """Send probes at a steady rate, whatever comes back when."""
-    times: list[float] = []
-    with connected(port, CONNECTIONS) as (connections, ready):
-        due: dict[Connection, deque[float]] = {each: deque() for each in connections}
-        began, before, sent = time.perf_counter(), cpu_seconds(process), 0
-        while (now := time.perf_counter()) < began + HALF_SECONDS or len(times) < sent:
-            if now > began + HALF_SECONDS + WAIT_SECONDS:
-                raise _no_answer()
-            while sent < min(now - began, HALF_SECONDS) * rate:
-                connection = connections[sent % len(connections)]
-                due[connection].append(began + sent / rate)
-                connection.send(queries[sent % len(queries)])
-                sent += 1
-            time.sleep(TICK_SECONDS)  # a selector's own wait is a whole millisecond
-            for key, _ in ready.select(0):
-                answered = key.data.arrived()
-                now = time.perf_counter()
-                times.extend(now - due[key.data].popleft() for _ in answered)
-        found = _rates(sent, time.perf_counter() - began, cpu_seconds(process) - before)
-    times.sort()
-    for name, share in {"p50 ms": 0.5, "p99 ms": 0.99, "p99.9 ms": 0.999}.items():
-        found[name] = times[min(int(len(times) * share), len(times) - 1)] * 1000
-    return found
 
 
 # ------------------------------------------------------------------------- commands, answered

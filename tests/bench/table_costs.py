@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from runner import Bench, Progress, Round
-from table_data import GENERATED, Data, brute_force, check_data, cpu_seconds, cpu_us, make_data
+from table_data import Data, brute_force, cpu_seconds, cpu_us, make_data
 
 from dedup.core.numbers import Array
 from dedup.core.table import PRESETS, Table
@@ -130,12 +130,11 @@ def contenders(k: int, *, peers: bool) -> dict[str, Contender]:
 
 @contextmanager
 def open_case(
-    data: str, size: int, distance: int, peers: bool, progress: Progress | None = None
+    size: int, distance: int, peers: bool, progress: Progress | None = None
 ) -> Iterator[Bench]:
-    """Build every contender. Raises UsageError for data that is not there or too little, OSError if unread."""
+    """Build every contender."""
     del progress
-    check_data(data)
-    made = make_data(data, size, 1, distance)
+    made = make_data(size, distance)
     count = min(max(CHECK_LEAST, CHECK_WORK // len(made.stored)), CHECK_MOST)
     expected = brute_force(made.stored, made.queries[:count], distance)
     running = {
@@ -146,8 +145,7 @@ def open_case(
     def measure() -> Round:
         return {name: one.turn() for name, one in running.items()}
 
-    facts: dict[str, Any] = {"data": data if data in GENERATED else Path(data).name}
-    facts |= {"stored": len(made.stored), "distance": distance, "checked": count}
+    facts: dict[str, Any] = {"stored": size, "distance": distance, "checked": count}
     facts["matches a probe"] = sum(map(len, expected)) / count
     yield Bench(facts, measure, ("faiss-cpu", "numpy"), "us, batched")
 
@@ -184,7 +182,7 @@ class _Running:
         return {**probes, **self._once, **changes}
 
     def _change(self, contender: Ours) -> dict[str, float]:
-        values, first = self._data.later[0], len(self._data.stored)
+        values, first = self._data.later, len(self._data.stored)
         inserting = cpu_seconds(lambda: contender.insert(values, first))
         removing = cpu_seconds(lambda: contender.remove(values, first))
         return {

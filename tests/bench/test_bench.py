@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import table_costs
-from all_pairs import permuted_pairs
 from cases import CASES, bench
 from click.testing import CliRunner
 from runner import Bench, Case, Option, measure, shown
 from table_data import brute_force, make_data
 
-from dedup.core.pairs import find_all
 from dedup.core.table import PRESETS
 from dedup.model.errors import DedupError
 
@@ -83,10 +81,8 @@ def test_every_case_is_a_command_with_its_options(each):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["tables", "--data", "no-such-file"], "no-such-file is no file"),
-        (["store", "--sizes", "ten"], "ten must be numbers"),
+        (["pages", "--pages", "no-such-file"], "no-such-file"),
         (["tables", "--distance", "16"], "16 is not in the range"),
-        (["store", "--cgroup", "/"], "--cgroup needs --memory"),
         (["nothing"], "No such benchmark 'nothing'"),
     ],
 )
@@ -98,13 +94,12 @@ def test_wrong_arguments_name_themselves(arguments, said):
 
 
 def test_a_store_is_filled_killed_and_opened(tmp_path):
-    """`store` has a row for each figure and a column for each size, and writes JSON to a file."""
+    """`store` has a row for each figure, and writes JSON to a file."""
     file = tmp_path / "store.json"
-    arguments = ("--sizes", "20000,30000", "--requests", "100", "--json", str(file))
+    arguments = ("--size", "20000", "--requests", "100", "--json", str(file))
     done = run("store", *arguments)
     assert done.exit_code == 0, done.output
     rows = json.loads(file.read_bytes())["rows"]
-    assert {len(row) for row in rows.values()} == {2}
     assert all(cell["median"] > 0 for cell in rows["us, RESERVE, p50"].values())
     assert "s to open after kill -9" in done.stdout
 
@@ -112,43 +107,10 @@ def test_a_store_is_filled_killed_and_opened(tmp_path):
 # ---------------------------------------------------------------------------- the comparisons
 
 
-def test_batch_finds_what_it_planted():
-    """It searches the stream it was given, and counts what it planted there."""
-    report = compared("batch", "--queries", "1000", "--stored", "3000000")
-    facts = report["facts"]
-    assert (facts["queries"], facts["stored"], facts["distance"]) == (1000, 3_000_000, 3)
-    # one in 16384, and every fifth of them one bit too far
-    assert (facts["planted"], facts["near_misses"]) == (148, 36)
-    assert facts["others"] < 3
-    assert report["rows"]["s of CPU of all threads"][""]["median"] > 0
-    assert "the paper: 200 mappers, 100 s" in (
-        run("batch", "--queries", "10", "--stored", "100000").stdout
-    )
-
-
-def test_pairs_are_those_of_the_reference():
-    """All ways find the pairs that were planted."""
-    report = compared("pairs", "--values", "20000")
-    assert (report["facts"]["values"], report["facts"]["pairs"]) == (20_000, 2000)
-    assert report["rows"]["the way of simhash-cpp"]["CPU s"]["median"] > 0
-
-
-@pytest.mark.parametrize("k", range(5))
-def test_the_reference_finds_all_pairs(k):
-    """Permuted and sorted copies find what find_all finds, also where many values are near."""
-    rng = np.random.default_rng(k)
-    centres = rng.integers(0, 2**64, 300, np.uint64)
-    values = rng.choice(centres, 3000) ^ np.uint64(1) << rng.integers(0, 64, 3000, np.uint64)
-    values = np.unique(values ^ np.uint64(1) << rng.integers(0, 64, 3000, np.uint64))
-    found = permuted_pairs(values, k)
-    assert found.tolist() == find_all(values, k).tolist()
-    assert k < 2 or len(found) > 1000
-
-
 def test_every_preset_is_measured_and_checked(monkeypatch):
     """Each with all its figures; a table that finds something else than a plain search has none."""
     found = compared(
-        "tables", "--size", "2000", "--distance", "6", "--data", "clustered", "--rounds", "1"
+        "tables", "--size", "2000", "--distance", "6", "--rounds", "1"
     )
     assert [*found["rows"]] == [f"dedup {preset}" for preset in PRESETS]
     for row in found["rows"].values():
@@ -162,7 +124,7 @@ def test_every_preset_is_measured_and_checked(monkeypatch):
 @pytest.mark.parametrize("k", [0, 1, 5])
 def test_the_plain_search_is_the_definition(k):
     """It finds exactly the values whose difference has at most k bits."""
-    data = make_data("clustered", 500, 1, k)
+    data = make_data(500, k)
     stored, queries = data.stored.tolist(), data.queries[:20].tolist()
     wanted = [[i for i, s in enumerate(stored) if (s ^ q).bit_count() <= k] for q in queries]
     assert brute_force(data.stored, data.queries[:20], k) == wanted
@@ -170,19 +132,10 @@ def test_the_plain_search_is_the_definition(k):
 
 def test_uniform_queries_are_near_ones_and_new_ones_in_turns():
     """Every other query lies within k + 1 bits of a stored one; those between do not."""
-    data = make_data("uniform", 1_000, 1, 3)
+    data = make_data(1_000, 3)
     found = brute_force(data.stored, data.queries[:100], 4)
     assert all(found[::2])
     assert not any(found[1::2])
-
-
-def test_clusters_are_small_flips_of_a_centre():
-    """A good part lies within a dozen bits of another, but the same fingerprint seldom returns."""
-    stored = make_data("clustered", 5_000, 1, 3).stored
-    near = np.unique(find_all(stored, 12))
-    assert 0.3 < len(near) / len(stored) < 0.95
-    assert len(np.unique(stored)) > 0.9 * len(stored)
-    assert np.array_equal(stored, make_data("clustered", 5_000, 1, 6).stored)
 
 
 def test_generated_pages_have_about_53_kb():
@@ -192,7 +145,7 @@ def test_generated_pages_have_about_53_kb():
     assert 45_000 < found["facts"]["page_bytes"] < 62_000
 
 
-@pytest.mark.parametrize("name", ["crawl", "service", "scan"])
+@pytest.mark.parametrize("name", ["service", "scan"])
 def test_a_first_look_comes_to_its_end(name):
     """--quick gives figures of every row."""
     assert all(compared(name, "--quick")["rows"].values())

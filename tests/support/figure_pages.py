@@ -176,28 +176,6 @@ def best_and_worst(held: Any) -> str:
     return rows(("site", "pages", "requests", "near-duplicates", "lost", "CPU time"), lines)
 
 
-def _ends(ends: Any) -> str:
-    return f"{ends['median']:,.0f} ({ends['lowest']:,.0f} to {ends['highest']:,.0f})"
-
-
-def crawl_whole(held: Any) -> str:
-    """What a crawl pays, by `python tests/bench crawl`."""
-    found = held["crawl-whole"]["figures"]
-    titles = {
-        "without": "crawl without the add-on",
-        "with": "crawl with the add-on",
-        "whole": "added, whole process",
-        "start": "added once, at the start",
-        "meter": "the add-on's own meter, `dedup/cpu_seconds`",
-    }
-    units = ("us of CPU a page", "%", "ms of CPU")
-    lines = [
-        (title, *(_ends(found[name][u]) if u in found[name] else "" for u in units))
-        for name, title in titles.items()
-    ]
-    return rows(("", *units), lines)
-
-
 # ---------------------------------------------------------------------------- docs/explain/quality.md
 
 
@@ -239,7 +217,6 @@ MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "log"): log,
     ("README.md", "tutorial"): tutorial,
     ("docs/start/tutorial.md", "tutorial"): tutorial,
-    ("docs/explain/performance.md", "crawl whole"): crawl_whole,
     ("docs/use/distance.md", "distance steps"): distance_steps,
     ("docs/explain/real-sites.md", "real sites"): real_sites,
     ("docs/explain/real-sites.md", "best and worst"): best_and_worst,

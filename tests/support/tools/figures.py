@@ -70,25 +70,6 @@ def _of_pairs(found: Any) -> Any:
     }
 
 
-def of_crawl(found: Any) -> Any:
-    rows, facts = found["rows"], found["facts"]
-    names = {
-        "without": "crawl without the add-on",
-        "with": "crawl with the add-on",
-        "whole": "added, whole process",
-        "start": "added once, at the start",
-        "meter": "the add-on's own meter",
-    }
-    kept = {
-        name: {unit: _ends(ends) for unit, ends in rows[row].items()} for name, row in names.items()
-    }
-    return {
-        "pages": facts["pages"],
-        "page_bytes": facts["page_bytes"],
-        "rounds": found["rounds"],
-    } | kept
-
-
 def of_crawls(found: Any) -> Any:
     """Keep the sums, and of each site what a spider that keeps the page gave."""
     sums = ("variant", "spider", "config", "site", "pages", "requests", "parsed", "items", "left", "lost", "missed", "cpu")  # fmt: skip
@@ -104,19 +85,12 @@ def of_crawls(found: Any) -> Any:
     return {"all": every, "sites": list(sites.values())}
 
 
-def _ends(found: Any) -> Any:
-    return {name: round(found[name], 1) for name in ("lowest", "median", "highest")}
-
-
 def evaluation(*arguments: str) -> tuple[str, ...]:
     return ("evaluate", *arguments, "--json")
 
 
 MEASUREMENTS = {
     "crawls": Measurement(("crawls", "--json"), of_crawls, program="tests/bench"),
-    "crawl-whole": Measurement(
-        ("crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl, program="tests/bench"
-    ),
     "tutorial": Measurement(("tutorial",), lambda found: found, program="tests/support"),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
