@@ -51,7 +51,12 @@ CASES = (
         "Fill a store, kill the process that does, open it, reserve and insert pages.",
         "CPU time is that of all threads; what makes the documents does not count.",
         (
-            Option("size", 1_000_000, "Number of documents; each takes 210 bytes of disk.", most=2**31 - 2),
+            Option(
+                "size",
+                1_000_000,
+                "Number of documents; each takes 210 bytes of disk.",
+                most=2**31 - 2,
+            ),
             DISTANCE,
             Option("requests", 10_000, "Pages that are reserved and inserted.", least=100),
         ),

@@ -5,7 +5,6 @@ import re
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 import table_costs
 from cases import CASES, bench
@@ -109,9 +108,7 @@ def test_a_store_is_filled_killed_and_opened(tmp_path):
 
 def test_every_preset_is_measured_and_checked(monkeypatch):
     """Each with all its figures; a table that finds something else than a plain search has none."""
-    found = compared(
-        "tables", "--size", "2000", "--distance", "6", "--rounds", "1"
-    )
+    found = compared("tables", "--size", "2000", "--distance", "6", "--rounds", "1")
     assert [*found["rows"]] == [f"dedup {preset}" for preset in PRESETS]
     for row in found["rows"].values():
         assert {"us a probe", "us, batched", "B each", "insert k/s", "remove k/s"} <= row.keys()
