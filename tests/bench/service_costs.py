@@ -232,7 +232,6 @@ class Connection:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = hiredis.Reader()
-        self.sent = self.received = 0
 
     def ask(self, commands: Sequence[tuple[str, ...]]) -> list[Any]:
         """Send commands in one write and return their answers."""
@@ -243,7 +242,6 @@ class Connection:
     def send(self, data: bytes) -> None:
         """Send commands as they go over the wire."""
         self.socket.sendall(data)
-        self.sent += len(data)
 
     def receive(self, count: int) -> list[Any]:
         """Wait for a number of answers."""
@@ -257,7 +255,6 @@ class Connection:
         read = self.socket.recv(1 << 16)
         if not read:
             raise OSError("the service closed the connection")
-        self.received += len(read)
         self._reader.feed(read)
         answers: list[Any] = []
         while (answer := self._reader.gets()) is not False:
