@@ -1,6 +1,6 @@
 """Benchmarks of this machine, and comparisons with other programs.
 
-python tests/bench NAME [OPTION ...]      make bench, make bench-peers, make bench-spark
+python tests/bench NAME [OPTION ...]      make bench, make bench-crawls, make bench-peers
 """
 
 import sys

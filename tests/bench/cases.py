@@ -15,8 +15,7 @@ CASES = (
             Option(
                 "pages",
                 None,
-                'A folder of HTML pages, or a .jsonl or .jsonl.zst file with pages under "html" '
-                "(default: generated ones of 53 KB).",
+                "A folder of HTML pages (default: generated ones of 53 KB).",
                 "path",
             ),
             Option("count", 40, "Number of pages."),

@@ -14,14 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
 from runner import Bench, Progress, Round
 
 from dedup.core.fingerprint import fingerprint
 from dedup.core.native import check, ffi, lib
 from dedup.demo.site import story
-from dedup.evaluate.sets import read_records
-from dedup.model.errors import DedupError, UsageError
+from dedup.model.errors import UsageError
 
 Work = Callable[[bytes], object]
 
@@ -33,7 +31,7 @@ SUFFIXES = (".html", ".htm", ".xhtml")
 def open_case(
     pages: Path | None, count: int, peers: bool, progress: Progress | None = None
 ) -> Iterator[Bench]:
-    """Measure our ways on up to `count` pages; load_pages() says what pages may be."""
+    """Measure our ways on up to `count` pages."""
     del progress
     ways: dict[str, Work] = {"dedup": fingerprint, "dedup, its native core alone": native_core()}
     if peers:
@@ -99,33 +97,16 @@ def native_core() -> Work:
 # -------------------------------------------------------------------------------- given pages
 
 
-def load_pages(source: Path | None, count: int) -> list[bytes]:
-    """Return up to `count` pages, taken at even distances from all there are.
-
-    source  a folder of HTML files; a .jsonl or .jsonl.zst file, an object a line with the page
-            under "html"; or None: generated pages
+def load_pages(folder: Path | None, count: int) -> list[bytes]:
+    """Return up to `count` pages of a folder, taken at even distances from all there are; None: generated pages.
 
     Raises UsageError if it holds no pages.
     """
-    if source is None:
-        with TemporaryDirectory() as folder:
-            write_pages(Path(folder), count)
-            return [path.read_bytes() for path in find_pages(Path(folder), count)]
-    if source.is_dir():
-        return [path.read_bytes() for path in _spread(find_pages(source, 10**9), count)]
-    try:
-        places = set(_spread(range(sum(1 for _ in read_records(source, _Record))), count))
-        read = enumerate(read_records(source, _Record))
-        pages = [page.html.encode() for i, (_, page) in read if i in places]
-    except DedupError as error:
-        raise UsageError(f'{error}; a line is a JSON object with a page under "html"') from error
-    if not pages:
-        raise UsageError(f"{source} holds no pages; give a folder or a .jsonl file")
-    return pages
-
-
-class _Record(msgspec.Struct):
-    html: str
+    if folder is None:
+        with TemporaryDirectory() as made:
+            write_pages(Path(made), count)
+            return [path.read_bytes() for path in find_pages(Path(made), count)]
+    return [path.read_bytes() for path in _spread(find_pages(folder, 10**9), count)]
 
 
 def find_pages(folder: Path, count: int) -> list[Path]:

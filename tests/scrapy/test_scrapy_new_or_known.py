@@ -9,13 +9,11 @@ from crawling import (
     WRITES,
     Case,
     Crawl,
-    Crawling,
     Page,
     article,
     hub,
     linked,
     run_cases,
-    serve,
     words,
 )
 
@@ -361,24 +359,6 @@ def test_promise_1_a_page_with_very_many_items_keeps_their_order(crawls):
         found = [v for item in crawl.items if (v := str(item["value"])).startswith(f"{n} ")]
         assert found == [f"{n} {k}" for k in range(ROWS)]
     assert set(range(3)) <= values(crawl)
-
-
-def test_promise_1_an_unchanged_shop_brings_nothing_and_each_real_change(tmp_path):
-    """Day after day (DEDUP_MEMORY = "ever", DEDUP_UNCHANGED = "drop")."""
-    settings = WRITES | {"DEDUP_MEMORY": "ever", "DEDUP_UNCHANGED": "drop"}
-    pages = {f"/a/{n}{q}": page(n, n, "/a/0") for n in range(12) for q in ("", "?ref=x")}
-    found = []
-    with serve(linked(pages)) as server:
-        for day in range(3):
-            if day == 2:
-                for path in ("/a/5", "/a/5?ref=x"):
-                    server.pages[path] = [page(5, "new", "/a/0")]
-            case = Case({}, yields('{"name": 1, "value": value}', FOLLOWS), settings)
-            crawl = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
-            assert not crawl.faults
-            found.append([str(item["value"]) for item in crawl.items])
-    assert sorted(found[0]) == sorted(map(str, range(12)))
-    assert found[1:] == [[], ["new"]]
 
 
 # ------------------------------------------------------------------------------ any site

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import sizes
 from crawling import WRITES, Case, Page, run_cases, words
 
 SETUP = """
@@ -274,26 +273,6 @@ def reused():
     return Case({"/": start(*found)} | found, body, WRITES)
 
 
-def towns():
-    """One in thirty-one brings an item; the lists of towns are read before the towns."""
-    found = {"/": start(*(f"/state/{n}" for n in range(10)))}
-    for n in range(10):
-        found[f"/state/{n}"] = page(14, *(f"/town/{n * 40 + k}" for k in range(40)))
-    for n in range(400):
-        found[f"/town/{n}"] = page(15, more=f"<b data-n='{n}'></b>" if n % 31 == 3 else "")
-    body = """
-    def parse(self, response):
-        yield from response.follow_all(css="main a", callback=self.state)
-    def state(self, response):
-        yield from response.follow_all(css="main a", callback=self.town)
-    def town(self, response):
-        for job in response.css("b"):
-            self.note("item", item={"n": job.attrib["data-n"]})
-            yield {"n": job.attrib["data-n"]}
-    """
-    return Case(found, body)
-
-
 def batches():
     """A callback gathers rows over its pages, one of them twice, and yields them by twos."""
     found = {"/": start(*(f"/meter/{n}" for n in range(60)))}
@@ -448,7 +427,6 @@ CASES = {
     "insists": (insists, 20),
     "motions": (motions, 36),
     "reused": (reused, 90),
-    "towns": (towns, 13),
     "batches": (batches, 30),
     "copies_refused": (lambda: refused("OwnAddresses", first=True), 30),
     "some_refused": (lambda: refused("Away", first=False), 30),
@@ -459,20 +437,16 @@ CASES = {
     "files": (files, 160),
     "chain": (chain, 46),
 }
-LATER = ("towns",)  # of hundreds of pages: in test-long
 
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
     folder = tmp_path_factory.mktemp("odd_sites")
-    chosen = {name: made for name, (made, _) in CASES.items() if sizes.FULL or name not in LATER}
-    cases = {name: made() for name, made in chosen.items()}
+    cases = {name: made() for name, (made, _) in CASES.items()}
     return run_cases(folder, cases, setup=SETUP)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.long if n in LATER else ()) for n in CASES]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_promise_1_nothing_is_lost(crawls, name):
     """Each item of the spider comes."""
     events = [e for e in crawls[name].events if e["event"] == "item"]
