@@ -34,10 +34,9 @@ class Samples(msgspec.Struct, frozen=True):
     highest: float
     count: int
 
-    def text(self, digits: int | None = None) -> str:
-        """Return "8.21 (8.05 to 8.44)"; without digits three figures or more are shown."""
-        if digits is None:
-            digits = next((d for d, least in enumerate((100, 10, 1)) if self.median >= least), 3)
+    def text(self) -> str:
+        """Return "8.21 (8.05 to 8.44)", with three figures or more."""
+        digits = next((d for d, least in enumerate((100, 10, 1)) if self.median >= least), 3)
         shown = f"{self.median:,.{digits}f}"
         if self.count == 1:
             return shown
@@ -183,11 +182,11 @@ def _with_ratios(measured: Round, column: str | None) -> Round:
     }
 
 
-def opened(module: str, name: str = "open_case") -> Callable[..., AbstractContextManager[Bench]]:
+def opened(module: str) -> Callable[..., AbstractContextManager[Bench]]:
     """Return what opens the case of a module, which is imported then: some need an extra."""
 
     def open_case(**options: Any) -> AbstractContextManager[Bench]:
-        found: AbstractContextManager[Bench] = getattr(import_module(module), name)(**options)
+        found: AbstractContextManager[Bench] = import_module(module).open_case(**options)
         return found
 
     return open_case

@@ -127,17 +127,11 @@ class Run(NamedTuple):
     said: str
 
 
-def run(*command: object) -> Run:
-    """Run a command, and measure it. Raises DedupError if it fails; it has said why on stderr."""
-    done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, *map(str, command)], stdout=subprocess.PIPE, check=False
-    )
-    if done.returncode:
-        raise DedupError(f"{' '.join(map(str, command[:4]))} ... failed; its error stands above")
-    return Run(*json.loads(done.stdout))
-
-
 def scan(inputs: Path, output: Path, processes: int) -> Run:
-    """Run `dedup scan` on the files of a glob."""
+    """Run `dedup scan` on the files of a glob. Raises DedupError if it fails; it has said why on stderr."""
     command = (sys.executable, "-m", "dedup", "scan", inputs, "--json", "--output", output)
-    return run(*command, "--processes", processes)
+    measured = [sys.executable, "-c", _MEASURE, *map(str, command), "--processes", str(processes)]
+    done = subprocess.run(measured, stdout=subprocess.PIPE, check=False)
+    if done.returncode:
+        raise DedupError("dedup scan failed; its error stands above")
+    return Run(*json.loads(done.stdout))

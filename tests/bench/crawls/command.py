@@ -156,11 +156,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cache": {"type": FOLDER, "envvar": "DEDUP_SITES", "help": "Folder of packages and sites. [default: the user's cache]"},
     "clones": {"type": FOLDER, "envvar": "DEDUP_CLONES", "help": "Folder of repositories OWNER/NAME. [default: they are cloned]"},
     "quick": {"is_flag": True, "help": "A first look: three sites, 80 pages, two spiders."},
-    "build": {"is_flag": True, "help": "Only build the sites."},
 }  # fmt: skip
 
 
-def crawls(quick: bool, build: bool, json_file: str | None, jobs: int, **given: Any) -> None:
+def crawls(quick: bool, json_file: str | None, jobs: int, **given: Any) -> None:
     """Crawl real whole sites with and without the add-on, and beside other ways.
 
     tests/bench/crawls/judge.py says what the columns mean.
@@ -177,18 +176,13 @@ def crawls(quick: bool, build: bool, json_file: str | None, jobs: int, **given: 
     given["cache"] = (given["cache"] or Path(cache) / "crawl-dedup" / "sites").absolute()
     given["configs"] = ("none", *(c for c in configs if c != "none"))
     plan = Plan(**given | {"spiders": chosen(given["spiders"], SPIDERS)})
-    report, rows, lines, failed = terminal.progress("crawls"), [], [], {}
+    report, rows, failed = terminal.progress("crawls"), [], {}
     for name in list(names):  # one after the other: they share what they are made of
         try:
-            site = built(known[name], plan.cache, plan.clones)
+            built(known[name], plan.cache, plan.clones)
         except (OSError, subprocess.SubprocessError) as error:
             failed[name] = str(error)
             names.remove(name)
-        else:
-            lines.append((name, len(site.pages), known[name].kind, known[name].half))
-    if build:
-        terminal.out(terminal.table(("site", "pages", "kind", "half"), lines))
-        return
     found = list(public_spiders(plan.cache, plan.clones)) if real else []
     with ProcessPoolExecutor(jobs) as pool:
         every = chosen(variants, ("clean", "noisy"))
