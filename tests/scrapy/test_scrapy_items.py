@@ -275,35 +275,14 @@ def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_
     assert not second.faults
 
 
-class Printed:
-    """A print copy that says when it is printed; its clock goes on after each 10 of them."""
-
-    content_type, status, headers, before, served = "text/html", 200, {}, None, 0
-
-    def __init__(self, page: Page, *, clock: bool) -> None:
-        self.page, self.clock = page, clock
-
-    @property
-    def body(self) -> bytes:
-        Printed.served += 1
-        said = (
-            f"Printed at 10:{10 + Printed.served // 10}"
-            if self.clock
-            else "The print edition of it"
-        )
-        banner = f"<nav>Print</nav><main><p>{said}</p>"
-        return self.page.body.replace(b"<main>", banner.encode())
-
-
-@pytest.mark.parametrize("clock", [True, False], ids=["clock", "words"])
-@pytest.mark.parametrize("field", ["html", "text"])
-def test_what_all_copies_of_a_class_add_says_nothing(tmp_path, field, clock):
-    """Words, menu and a clock: a corpus builder gets three of its print copies at most."""
+def test_what_all_copies_of_a_class_add_says_nothing(tmp_path):
+    """A corpus builder gets three of its print copies at most."""
     pages = {f"/d/{n}": product(n, f"{n}") for n in range(40)}
-    copies = {f"/print/d/{n}": [Printed(pages[f"/d/{n}"], clock=clock)] for n in range(40)}
-    kept = "response.text" if field == "html" else "' '.join(response.css('body ::text').getall())"
-    body = WHOLE_PAGES.replace('"html": response.text', f'"{field}": {kept}')
-    crawl = run_case(tmp_path, Case(linked(pages | copies), body, WRITES))
+    banner = b"<nav>Print</nav><main><p>The print edition of it</p>"
+    copies = {
+        f"/print{at}": Page(page.body.replace(b"<main>", banner)) for at, page in pages.items()
+    }
+    crawl = run_case(tmp_path, Case(linked(pages | copies), WHOLE_PAGES, WRITES))
     assert len(items(crawl, "url")) <= 41 + FEW
     assert len(crawl.requested) <= 81 + 6
 
@@ -414,32 +393,3 @@ def test_promise_1_the_next_run_of_a_job_fetches_what_a_fallen_class_dropped(tmp
     assert "pages were dropped as copies, but" in second.log
     assert not first.faults
     assert not second.faults
-
-
-VISITS = """
-visits = 0
-
-def parse(self, response):
-    self.note("parsed", response)
-    body = " ".join(response.css("main p::text").getall())
-    if len(body) > 200:
-        self.visits += 1
-        yield {"url": response.url, "body": body, "visit": self.visits}
-    yield from self.links(response)
-"""
-
-
-@pytest.mark.parametrize("mode", ["drop", pytest.param("tag", marks=pytest.mark.long)])
-def test_promise_1_a_text_that_holds_the_page_is_compared_at_every_visit(tmp_path, mode):
-    """Beside a counter of the spider, in each mode: other words are another item."""
-    texts = {n: f"{words(n)} sold for {n + 50} euro" for n in range(1, 31)}
-    plain = {f"/a/{n}": article(n, text=text) for n, text in texts.items()}
-    copies = {f"/a/{n}?from=1": article(n, text=text) for n, text in texts.items()}
-    dearer = {f"/a/{n}?v=2": article(n, text=f"{texts[n]} 99 euro") for n in texts}
-    pages = {"/": hub(*plain, *copies, *dearer)} | plain | copies | dearer
-    settings = WRITES | {"DEDUP_MODE": mode, "CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0.05}
-    crawl = run_case(tmp_path, Case(pages, VISITS, settings))
-    assert not crawl.faults
-    assert {body for (body,) in items(crawl, "body") if body.endswith("99 euro")} == {
-        f"{text} 99 euro" for text in texts.values()
-    }

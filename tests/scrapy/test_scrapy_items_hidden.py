@@ -1,11 +1,11 @@
-"""What a page brings may be hard to see: it is kept for later, computed, told by a class. Real crawls of pages of one text."""
+"""What a page brings may be hard to see: it is kept for later, or stands where no text shows it. Real crawls of pages of one text."""
 
 import hashlib
 import json
 from collections.abc import Callable
 
 import pytest
-from crawling import Answers, Case, Crawl, Page, article, hub, run_case, run_cases, words
+from crawling import Case, Crawl, Page, article, hub, run_cases, words
 from sizes import sized
 
 pytestmark = pytest.mark.sized
@@ -13,14 +13,6 @@ pytestmark = pytest.mark.sized
 PAGES = sized(quick=40, full=60)
 LONG = 50  # rows of a list, more than are compared one by one
 
-SETUP = """
-import csv, hashlib, json, random, uuid
-import scrapy
-class Sold(scrapy.Item):
-    town = scrapy.Field()
-class Offered(scrapy.Item):
-    town = scrapy.Field()
-"""
 # How the callback ends a page; {bring} has the page's value as `value`.
 SPIDER = """
 def parse(self, response):
@@ -33,13 +25,7 @@ def parse(self, response):
 """
 YIELDS = "item = {item}\n    self.note('item', item=dict(item))\n    yield item"
 
-BRINGS = {
-    "hash": YIELDS.replace("{item}", '{"id": hashlib.sha256(value.encode()).hexdigest()}'),
-    "classes": YIELDS.replace(
-        "{item}", '(Sold if int(response.url.split("/")[-1]) >= 20 else Offered)(town="Ulm")'
-    ).replace("dict(item)", "[type(item).__name__]"),
-    "writer": "self.note('item', item={'value': value})",
-}
+WRITER = "self.note('item', item={'value': value})"
 IN_ARGUMENTS = """
 def parse(self, response):
     self.note("parsed", response)
@@ -98,54 +84,23 @@ def told(tell: Callable[[int], str]) -> dict[str, Page]:
     return {"/": hub(*pages)} | pages
 
 
-def rated(n: int) -> str:
-    """Three to five stars of nine: the same values of a list, in other numbers."""
-    return "<i data-star='full'></i>" * (n % 3 + 3) + "<i data-star='none'></i>" * (6 - n % 3)
-
-
-def shuffled() -> dict[str, Answers]:
-    """Pages under two addresses, with a list that is in another order at each visit, and a value of its own."""
-    site: dict[str, Answers] = {}
-    for n in range(1, 31):
-        for address in (f"/page/{n}", f"/copy/{n}"):
-            listed = ["a", "b", "c", address]
-            site[address] = [
-                article(n, text=f"{words(n)} {''.join(f'<i data-star={v}></i>' for v in order)}")
-                for order in (listed, listed[::-1], listed[1:] + listed[:1])
-            ]
-    return {"/": hub(*site)} | site
-
-
-STARS = YIELDS.replace("{item}", "{'stars': response.css('i::attr(data-star)').getall()}")
 TEXT = YIELDS.replace("{item}", "{'text': ' '.join(response.css('main p ::text').getall())}")
-IDS = """
-    item = {"id": str(uuid.UUID(int=random.Random(response.url).getrandbits(128), version=4))}
-    self.note("item", item=item)
-    yield item
-"""
 FOLLOWS = """
     self.note("item", item={"kept": response.css("main p::text").get()})
     yield from self.links(response)
 """
 TOLD = {
-    "stars": (rated, STARS, 3),
     "text": (name_of, TEXT, PAGES),
-    "ids": (str, IDS, PAGES),
     "follows": (name_of, FOLLOWS, PAGES),
 }
 
 
-def lists(*, swapped: bool = False) -> dict[str, Page]:
-    """Long lists, each under two addresses; the copies with the values of two rows swapped."""
+def lists() -> dict[str, Page]:
+    """Long lists, each under two addresses."""
     pages = {}
     for n in range(1, 26):
         for address in (f"/page/{n}", f"/copy/{n}"):
-            prices = list(range(LONG))
-            if swapped and address[1] == "c":
-                prices[3], prices[4] = prices[4], prices[3]
-            rows = "".join(
-                f"<i data-row='{n}-{k}' data-price='{p}'></i>" for k, p in enumerate(prices)
-            )
+            rows = "".join(f"<i data-row='{n}-{k}' data-price='{k}'></i>" for k in range(LONG))
             pages[address] = article(n, text=f"{words(n)}</p>{rows}<p>")
     return {"/": hub(*pages)} | pages
 
@@ -191,15 +146,14 @@ def narrow(*copies: tuple[bool, int]) -> dict[str, Page]:
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
-    cases = {name: Case(things(), SPIDER.replace("{bring}", how)) for name, how in BRINGS.items()}
-    cases |= {
+    cases = {
         name: Case(told(tell), SPIDER.replace("{bring}", how))
         for name, (tell, how, _) in TOLD.items()
     }
     cases |= {
+        "writer": Case(things(), SPIDER.replace("{bring}", WRITER)),
         "arguments": Case(sizes(), IN_ARGUMENTS),
         "lists": Case(lists(), SPIDER.replace("{bring}", LISTS)),
-        "relisted": Case(shuffled(), SPIDER.replace("{bring}", STARS)),
         "from": Case(redirected([1] * 30), SPIDER.replace("{bring}", FROM)),
         "redirected": Case(
             redirected([0] * 25 + [*range(1, 40)]),
@@ -209,9 +163,8 @@ def crawls(tmp_path_factory):
             narrow(*[(True, 0)] * 20, *((False, n) for n in range(1, 41)), *[(True, 0)] * 20),
             SPIDER.replace("{bring}", WIDTH),
         ),
-        "swapped": Case(lists(swapped=True), SPIDER.replace("{bring}", LISTS)),
     }
-    return run_cases(tmp_path_factory.mktemp("hidden"), cases, setup=SETUP)
+    return run_cases(tmp_path_factory.mktemp("hidden"), cases)
 
 
 def items(crawl: Crawl) -> list[str]:
@@ -223,37 +176,18 @@ def test_no_fault(crawls):
     assert {name: crawl.faults for name, crawl in crawls.items() if crawl.faults} == {}
 
 
-def test_promise_1_hexadecimal_values_are_data(crawls):
-    """Made of a page's data: they are no random ids."""
-    crawl = crawls["hash"]
-    assert len(set(items(crawl))) == PAGES
-    assert not crawl.dropped
-
-
-def test_promise_1_the_class_of_an_item_is_a_datum(crawls):
-    """Where a callback yields items of several classes that are equal in all else: one of each gets through."""
-    assert set(items(crawls["classes"])) == {'["Sold"]', '["Offered"]'}
-    assert crawls["classes"].stats["item_scraped_count"] > 1
-
-
 @pytest.mark.parametrize("name", ["writer", "arguments"])
 def test_promise_1_what_a_page_brings_may_be_kept(crawls, name):
     """In a file of the spider's own, in an item that many pages fill."""
     crawl = crawls[name]
-    assert len(set(items(crawl))) == (PAGES if name in BRINGS else 20)
+    assert len(set(items(crawl))) == (PAGES if name == "writer" else 20)
     assert not crawl.dropped
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_promise_1_a_form_a_word_and_a_random_id_are_data(crawls, name):
-    """How often a value is in a list; one word of a long text, or of a page of seen links; an id that stands in no page."""
+def test_promise_1_a_word_is_a_datum(crawls, name):
+    """One of a long text, or of a page of seen links."""
     assert len(set(items(crawls[name]))) == TOLD[name][2]
-
-
-def test_promise_1_a_value_in_a_list_that_is_shuffled_at_each_visit_is_a_datum(crawls):
-    """Although two visits of a page differ in that list."""
-    found = ("".join(sorted(event["item"]["stars"])) for event in crawls["relisted"].of("item"))
-    assert len({*found}) == 60
 
 
 def test_copies_of_long_lists_are_dropped(crawls):
@@ -261,13 +195,6 @@ def test_copies_of_long_lists_are_dropped(crawls):
     crawl = crawls["lists"]
     assert len(set(items(crawl))) == 25 * LONG
     assert len(crawl.dropped) >= 18
-
-
-def test_promise_1_values_swapped_in_a_long_list_are_other_items(crawls):
-    """Although each field has the same values."""
-    crawl = crawls["swapped"]
-    assert len(set(items(crawl))) == 25 * (LONG + 2)
-    assert not crawl.dropped
 
 
 def test_promise_1_where_a_redirect_leads_is_a_datum(crawls):
@@ -281,32 +208,6 @@ def test_promise_1_a_redirected_page_is_fetched_again_by_way_of_its_redirect(cra
     assert len(set(items(crawl))) == 40
     assert crawl.stat("items/again") > 0
     assert not [name for name in crawl.stats if name.startswith("spider_exceptions/")]
-
-
-# ------------------------------------------------------------------------------------- times
-
-CLOCK = """
-import dedup.scrapy.evidence.items, time
-class Clock:
-    time = staticmethod(lambda: {NOW})
-dedup.scrapy.evidence.items.time = Clock
-"""
-
-
-def test_promise_1_a_timetable_is_no_clock(tmp_path):
-    """Departures of today, crawled two seconds after a quarter of an hour, as a scheduled crawl begins."""
-    noon = 1_800_000_000 // 86400 * 86400 + 12 * 3600
-    pages = {
-        f"/page/{n}": article(1, text=f"{words(1)}</p><b data-at='{noon + 900 * n}'></b><p>")
-        for n in range(4, 44)
-    }
-    item = "{'line': 'ferry', 'at': int(response.css('b::attr(data-at)').get())}"
-    body = SPIDER.replace("{bring}", YIELDS.replace("{item}", item))
-    case = Case({"/": hub(*pages)} | pages, body)
-    crawl = run_case(tmp_path, case, setup=CLOCK.replace("{NOW}", str(noon + 2)))
-    assert len(set(items(crawl))) == 40
-    assert not crawl.dropped
-    assert not crawl.faults
 
 
 # ----------------------------------------------------------- patterns whose pages differ in less

@@ -14,7 +14,6 @@ from crawling import (
     PATIENT,
     TEXT,
     Case,
-    Page,
     article,
     hub,
     run_case,
@@ -85,27 +84,3 @@ def test_a_crawl_through_kafka_drops_what_an_embedded_one_drops(tmp_path, kafka,
     assert (crawl.stat("inserted"), crawl.stat("released")) == (3, 1)
     assert crawl.faults == {}
     assert documents(log_of(kafka, topic)) == {crawl.url + path for path in ("/", "/a", "/c")}
-
-
-@pytest.mark.long
-def test_a_page_that_is_gone_is_forgotten_through_kafka(tmp_path, kafka, topic):
-    """A page that was accepted and is a 404 later is on the log as a tombstone, after its event."""
-    body = """
-    async def parse(self, response):
-        import asyncio
-        self.note("parsed", response)
-        yield {"url": response.url}
-        if response.url.endswith("/"):
-            yield response.follow("/a", self.parse, errback=self.failed)
-            while self.crawler.stats.get_value("dedup/inserted", 0) < 1:
-                await asyncio.sleep(0.02)
-            yield response.follow("/a", self.parse, errback=self.failed, dont_filter=True)
-    """
-    pages = {"/": hub(), "/a": [article(1), Page(b"gone", status=404)]}
-    with following(tmp_path / "service", kafka, topic) as service:
-        case = Case(pages, body, asks(service))
-        crawl = run_case(tmp_path / "crawl", case, setup=PATIENT)
-    events = [e.document is None for e in log_of(kafka, topic) if e.key == crawl.url + "/a"]
-    assert events == [False, True]
-    assert crawl.stat("released") == 2  # the start page, which asked for one page twice, and /a
-    assert documents(log_of(kafka, topic)) == set()

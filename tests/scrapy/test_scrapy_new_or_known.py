@@ -9,13 +9,11 @@ from crawling import (
     WRITES,
     Case,
     Crawl,
-    Crawling,
     Page,
     article,
     hub,
     linked,
     run_cases,
-    serve,
     words,
 )
 
@@ -77,35 +75,18 @@ def copies_of_variants() -> dict[str, Page]:
     return linked(pages | {f"/a/{n}": page(1, n) for n in range(20, 24)})
 
 
-def lists(
-    rows: Callable[[int], list[str]], *, above: str = "List number {}", counts: bool = False
-) -> dict[str, Page]:
-    """Lists with one heading, and their number above the rows; counts: that is another at each visit."""
-    pages: dict[str, list[Page]] = {}
+def lists(rows: Callable[[int], list[str]], above: str = "List number {}") -> dict[str, Page]:
+    """Lists with one heading, and their number above the rows."""
+    pages: dict[str, Page] = {}
     for n in range(12):
         text = "".join(f"</p><p><b>{row}</b> {words(k, 12)}" for k, row in enumerate(rows(n)))
-        visits = (n, 100 + n) if counts else (n,)
-        pages[f"/a/{n}"] = [
-            article(1, text=f"{above.format(v)} {text}", title="Lists") for v in visits
-        ]
+        pages[f"/a/{n}"] = article(1, text=f"{above.format(n)} {text}", title="Lists")
     return {"/": hub(*pages)} | pages
 
 
 def one_row_of_its_own(n: int) -> list[str]:
     """Return the rows of a list, of which one is its own."""
     return [f"row {k} of {90 + n if k == n else 10}" for k in range(12)]
-
-
-def random_rows() -> dict[str, Page]:
-    """Lists of other rows at each visit, of two kinds."""
-    pages = {
-        f"/a/{n}": [
-            article(1, text=words(1) + "".join(f"</p><p><b>{10 * v + k}</b>" for k in range(4)))
-            for v in (n, 100 + n)
-        ]
-        for n in range(12)
-    }
-    return {"/": hub(*pages)} | pages
 
 
 def sections(count: int) -> dict[str, Page]:
@@ -277,8 +258,6 @@ def parse(self, response):
         yield {"value": row, "source": response.url}
 """
 
-KINDS_OF_ROWS = ROWS_OF.replace('"source": response.url', '"kind": int(row) % 2')
-
 ONE_BY_ONE = {
     "ITEM_PIPELINES": {"spiders.Slow": 1},
     "CONCURRENT_ITEMS": 1,
@@ -291,8 +270,6 @@ CASES = {
     "variants": Case(copies_of_variants(), yields('{"value": value}'), WRITES | UNHURRIED),
     "lists": Case(lists(one_row_of_its_own, above="All of them"), ROWS_OF, WRITES | UNHURRIED),
     "overlapping": Case(lists(one_row_of_its_own, above="All of them"), ROWS_OF, ONE_BY_ONE),
-    "counted": Case(lists(lambda n: [f"row {k}" for k in range(12)], counts=True), ROWS_OF, WRITES | UNHURRIED),
-    "random_rows": Case(random_rows(), KINDS_OF_ROWS, WRITES | UNHURRIED),
     "days_of": Case(lists(lambda n: [f"room {k}" for k in range(12)]), ROWS_OF, WRITES | UNHURRIED),
     "programme": Case(lists(one_row_of_its_own, above="{} May"), ROWS_OF, WRITES | UNHURRIED),
     "sections": Case(sections(24), yields('{"value": value, "url": response.url}', FOLLOWS), WRITES | UNHURRIED),
@@ -349,21 +326,12 @@ def test_promise_1_nothing_is_lost(crawls, name):
 
 
 def test_the_rows_of_a_list_come_once_each_also_where_they_have_its_address(crawls):
-    """Although a number of the page is another: it stands in a new row, or is another at each visit. Also where
-    the items of one list are still in the pipelines when the next one is checked.
+    """Although a number of the page is another: it stands in a new row. Also where the items of one list are still in
+    the pipelines when the next one is checked.
     """
     for name in ("lists", "overlapping"):
         found = [item["value"] for item in crawls[name].items]
         assert sorted(found) == sorted(f"row {k} of {v}" for k in range(12) for v in (10, 90 + k))
-    found = [item["value"] for item in crawls["counted"].items]
-    assert sorted(set(found)) == sorted(f"row {k}" for k in range(12))
-    assert len(found) <= 3 * 12
-
-
-def test_promise_1_rows_that_are_others_at_each_visit_are_no_noise(crawls):
-    """A second fetch makes no field noise that says which row it is."""
-    rows = {int(value) for value in values(crawls["random_rows"])}
-    assert rows >= {10 * n + k for n in range(12) for k in range(4)}
 
 
 def test_an_endless_calendar_ends_for_a_spider_that_keeps_pages_too(crawls):
@@ -391,24 +359,6 @@ def test_promise_1_a_page_with_very_many_items_keeps_their_order(crawls):
         found = [v for item in crawl.items if (v := str(item["value"])).startswith(f"{n} ")]
         assert found == [f"{n} {k}" for k in range(ROWS)]
     assert set(range(3)) <= values(crawl)
-
-
-def test_promise_1_an_unchanged_shop_brings_nothing_and_each_real_change(tmp_path):
-    """Day after day (DEDUP_MEMORY = "ever", DEDUP_UNCHANGED = "drop")."""
-    settings = WRITES | {"DEDUP_MEMORY": "ever", "DEDUP_UNCHANGED": "drop"}
-    pages = {f"/a/{n}{q}": page(n, n, "/a/0") for n in range(12) for q in ("", "?ref=x")}
-    found = []
-    with serve(linked(pages)) as server:
-        for day in range(3):
-            if day == 2:
-                for path in ("/a/5", "/a/5?ref=x"):
-                    server.pages[path] = [page(5, "new", "/a/0")]
-            case = Case({}, yields('{"name": 1, "value": value}', FOLLOWS), settings)
-            crawl = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
-            assert not crawl.faults
-            found.append([str(item["value"]) for item in crawl.items])
-    assert sorted(found[0]) == sorted(map(str, range(12)))
-    assert found[1:] == [[], ["new"]]
 
 
 # ------------------------------------------------------------------------------ any site

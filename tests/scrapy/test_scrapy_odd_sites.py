@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import sizes
 from crawling import WRITES, Case, Page, run_cases, words
 
 SETUP = """
@@ -94,27 +93,6 @@ def languages():
     return Case(found, body, {"REQUEST_FINGERPRINTER_CLASS": "spiders.ByLanguage"})
 
 
-LEVELS = ("code", "book", "title", "chapter", "part", "section")
-
-
-def levels():
-    """Six levels of pages that look alike, a callback each, before the first item."""
-    found = {"/": start(*(f"/code/{n}" for n in range(18)))}
-    for n in range(18):
-        found[f"/code/{n}"] = page(6, *(f"/book/{n * 5 + k}" for k in range(5)))
-    for n in range(90):
-        for level, following in zip(LEVELS[1:], (*LEVELS[2:], "article"), strict=True):
-            found[f"/{level}/{n}"] = page(6, f"/{following}/{n}")
-        found[f"/article/{n}"] = page(6, more=f"<b data-n='{n}'></b>")
-    callbacks = "\n".join(
-        f"def {level}(self, response):\n    yield from response.follow_all(css='main a', callback=self.{following})"
-        for level, following in zip(LEVELS, (*LEVELS[1:], "save"), strict=True)
-    )
-    first = "yield from response.follow_all(css='main a', callback=self.code)"
-    item = "{'n': response.css('b').attrib['data-n']}"
-    return Case(found, callbacks + "\n" + keeps(item, first=first))
-
-
 def flats():
     """Pages without a heading are told apart by their titles."""
     found = {f"/flat/{n}": page(7, title=f"Flat {n}", heading="") for n in range(40)}
@@ -201,7 +179,7 @@ def by_month():
     return Case(found, body)
 
 
-def motions(kept):
+def motions():
     """Pages are kept; each visit counts, and versions differ in a word."""
     results = ("approved", "rejected", "postponed")
     found = {
@@ -213,14 +191,13 @@ def motions(kept):
         for result in results
     }
     found |= {f"/print/{n}": found[f"/approved/{n}"] for n in range(12)}
-    item = f"{{'url': response.url, 'kept': {kept}}}"
-    body = f"""
+    body = """
     def parse(self, response):
         yield from response.follow_all(css="main a", callback=self.save)
     def save(self, response):
         said = response.css("main p::text").getall()
-        self.note("item", item={{"said": said[:2]}})
-        yield {item}
+        self.note("item", item={"said": said[:2]})
+        yield {"url": response.url, "kept": response.text}
     """
     return Case({"/": start(*found)} | found, body)
 
@@ -280,49 +257,6 @@ def insists():
     return Case(found, body, {"CLOSESPIDER_PAGECOUNT": MOST})
 
 
-def strengths():
-    """A datum and the page's length, which each visit changes, are nested in one field."""
-    found = {
-        f"/drug/{n}/{mg}": [
-            page(940 + n, more=f"<p>{mg} mg</p><p>{'reader ' * (1 + n % 3 + visit)}</p>")
-            for visit in range(3)
-        ]
-        for n in range(12)
-        for mg in (5, 10, 20)
-    }
-    item = "{'drug': text[0], 'more': {'mg': text[1], 'page': {'length': len(response.text)}}}"
-    body = f"""
-    def parse(self, response):
-        yield from response.follow_all(css="main a", callback=self.save)
-    def save(self, response):
-        text = response.css("main p::text").getall()
-        self.note("item", item={{"text": text[:2]}})
-        yield {item}
-    """
-    return Case({"/": start(*found)} | found, body)
-
-
-def looked_at(room):
-    """A text says a room, and how many look at it: each visit counts. Another field has the hotel."""
-    found = {
-        f"/{n}/{k}": [
-            page(960 + n, more=f"<b>{room(k)}, {n + 7 * visit} people look at it</b>")
-            for visit in range(3)
-        ]
-        for n in range(10)
-        for k in range(5)
-    }
-    body = """
-    def parse(self, response):
-        yield from response.follow_all(css="main a", callback=self.save)
-    def save(self, response):
-        item = {"hotel": response.css("main p::text").get(), "room": response.css("b::text").get()}
-        self.note("item", item=item | {"room": item["room"].partition(",")[0]})
-        yield item
-    """
-    return Case({"/": start(*found)} | found, body)
-
-
 def reused():
     """A callback waits between items, and goes on with the one that it yielded."""
     found = {f"/doc/{n}": page(13, more=f"<b data-n='{n}'></b>") for n in range(30)}
@@ -337,26 +271,6 @@ def reused():
             await asyncio.sleep(0.01)
     """
     return Case({"/": start(*found)} | found, body, WRITES)
-
-
-def towns():
-    """One in thirty-one brings an item; the lists of towns are read before the towns."""
-    found = {"/": start(*(f"/state/{n}" for n in range(10)))}
-    for n in range(10):
-        found[f"/state/{n}"] = page(14, *(f"/town/{n * 40 + k}" for k in range(40)))
-    for n in range(400):
-        found[f"/town/{n}"] = page(15, more=f"<b data-n='{n}'></b>" if n % 31 == 3 else "")
-    body = """
-    def parse(self, response):
-        yield from response.follow_all(css="main a", callback=self.state)
-    def state(self, response):
-        yield from response.follow_all(css="main a", callback=self.town)
-    def town(self, response):
-        for job in response.css("b"):
-            self.note("item", item={"n": job.attrib["data-n"]})
-            yield {"n": job.attrib["data-n"]}
-    """
-    return Case(found, body)
 
 
 def batches():
@@ -430,19 +344,6 @@ def rooms():
     return Case({"/": start(*found)} | found, ROWS, WRITES)
 
 
-def counted():
-    """Rows by day, of pages with a counter that each visit changes."""
-    rows = "".join(f"<p><b>{words(420 + k, 3)}</b></p>" for k in range(6))
-    found = {
-        f"/day/{day}": [
-            page(21, more=f"<p>Classes on {day} May, seen {day * 9 + visit} times</p>{rows}")
-            for visit in range(3)
-        ]
-        for day in range(1, 13)
-    }
-    return Case({"/": start(*found)} | found, ROWS, WRITES)
-
-
 def files():
     """A callback writes its documents to files, and yields nothing."""
     found = {"/": start(*(f"/year/{n}" for n in range(20)))}
@@ -481,33 +382,6 @@ def chain():
     return Case(found, body)
 
 
-def prices():
-    """A corpus builder's pages, which differ in their structured data alone."""
-    data = '<script type="application/ld+json">{"@type": "Offer", "price": %d}</script>'
-    found = {f"/doc/{n}": page(31, more=data % (2 * n + 1)) for n in range(40)}
-    body = keeps("{'url': response.url, 'html': response.text}")
-    return Case({"/": start(*found)} | found, body, {"DEDUP_PROOF": "exact"})
-
-
-def draws():
-    """Each visit brings another number and name: these are all that tells the items apart."""
-    found = {
-        f"/doc/{n}": [
-            page(32, more=f"<b>{n * 100 + k}</b> <i>{words(n * 100 + k, 2)}</i>") for k in range(2)
-        ]
-        for n in range(40)
-    }
-    body = """
-    def parse(self, response):
-        yield from response.follow_all(css="main a", callback=self.save)
-    def save(self, response):
-        number, who = response.css("b::text").get(), response.css("i::text").get()
-        self.note("item", item={"draw": int(number) // 100})
-        yield {"number": number, "who": who, "from": "draw"}
-    """
-    return Case({"/": start(*found)} | found, body)
-
-
 MOST = 400  # weeks, which stand for those without end
 EACH_WEEK = """
 def parse(self, response):
@@ -541,7 +415,6 @@ CASES = {
     "menu": (menu, 96),
     "tickets": (tickets, 50),
     "languages": (languages, 60),
-    "levels": (levels, 90),
     "flats": (flats, 40),
     "cars": (cars, 40),
     "kept_markup": (kept_markup, 50),
@@ -552,43 +425,28 @@ CASES = {
     "directory": (directory, 216),
     "last_level": (last_level, 43),
     "insists": (insists, 20),
-    "strengths": (strengths, 36),
-    "looked_at_by_word": (
-        lambda: looked_at(("Single", "Double", "Twin", "Suite", "Studio").__getitem__),
-        50,
-    ),
-    "looked_at_by_number": (lambda: looked_at("Room {}".format), 50),
-    "motions": (lambda: motions("response.text"), 36),
-    "motions_as_text": (lambda: motions("' '.join(response.css('main ::text').getall())"), 36),
+    "motions": (motions, 36),
     "reused": (reused, 90),
-    "towns": (towns, 13),
     "batches": (batches, 30),
     "copies_refused": (lambda: refused("OwnAddresses", first=True), 30),
     "some_refused": (lambda: refused("Away", first=False), 30),
     "logged_out": (logged_out, 60),
     "rooms": (rooms, 180),
-    "counted": (counted, 72),
     "few_words": (few_words, 4),
     "data_pages": (data_pages, 4),
     "files": (files, 160),
     "chain": (chain, 46),
-    "prices": (prices, 40),
-    "draws": (draws, 40),
 }
-LATER = ("levels", "towns")  # of hundreds of pages: in test-long
 
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
     folder = tmp_path_factory.mktemp("odd_sites")
-    chosen = {name: made for name, (made, _) in CASES.items() if sizes.FULL or name not in LATER}
-    cases = {name: made() for name, made in chosen.items()}
+    cases = {name: made() for name, (made, _) in CASES.items()}
     return run_cases(folder, cases, setup=SETUP)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.long if n in LATER else ()) for n in CASES]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_promise_1_nothing_is_lost(crawls, name):
     """Each item of the spider comes."""
     events = [e for e in crawls[name].events if e["event"] == "item"]
