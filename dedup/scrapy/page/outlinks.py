@@ -8,6 +8,7 @@ its own.
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
+from html import escape
 
 import msgspec
 from scrapy import Request
@@ -110,7 +111,8 @@ class Outlinks:
             is_fragment = "#" in url and mine == page.reading.address  # of the page itself
             if is_fragment or holds_link(page.reading.links, mine):
                 return True
-        if f'href="{url}"' in getattr(self._response, "text", ""):  # as to other sites: no XPath
+        html = getattr(self._response, "text", "")
+        if any(f'href="{each}"' in html for each in {url, escape(url)}):  # no XPath for other sites
             return True
         return url in self._urls or document_key(url) in self._keys
 
