@@ -140,6 +140,14 @@ def each_link(links: bytes) -> Iterator[bytes]:
     return (links[at : at + 8] for at in range(0, len(links), 8))
 
 
+def holds_link(links: bytes, link: bytes) -> bool:
+    """Whether PageReading.links has a hash."""
+    at = links.find(link)
+    while at >= 0 and at % 8:
+        at = links.find(link, at + 1)
+    return at >= 0
+
+
 def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
     """Return the fingerprint of plain text, which is one block; bytes are UTF-8."""
     known = keyed_recipe(recipe)

@@ -189,10 +189,12 @@ class SpiderMiddleware(CallbackMiddleware):
     def request_scheduled(self, request: Request) -> None:
         """Note that a page is fetched for a callback, not awaited in one (Scrapy's signal)."""
         session = self.session
-        with guarded(session.counts, f"the page of {request} is kept (inline)"):
+        try:  # guarded() would cost each request as much again
             session.schedules = True
             mark(request, scheduled=request.url)
             session.note_request(request)
+        except FAULTS as error:
+            count_fault(session.counts, error, f"the page of {request} is kept (inline)")
 
     def spider_idle(self) -> None:
         """Finish pending work, and send waiting requests: the spider may be closed now (Scrapy's signal)."""

@@ -1,9 +1,17 @@
 """What a crawl has seen: items that are forgotten, and where its pages lead."""
 
+from dedup.core.fingerprint import holds_link
 from dedup.scrapy.evidence import seen as module
 from dedup.scrapy.evidence.seen import FETCHED, SeenInCrawl
 
 ONE, TWO = b"1" * 8, b"2" * 8
+
+
+def test_a_link_is_found_where_a_hash_begins_and_nowhere_else():
+    """Not across two hashes, whose bytes say nothing together."""
+    assert holds_link(ONE + TWO, TWO) and not holds_link(b"", ONE)
+    across = b"1111" + b"2222"
+    assert not holds_link(ONE + TWO, across) and holds_link(ONE + TWO + across, across)
 
 
 def test_forgotten_items_are_new_in_the_next_run_too():

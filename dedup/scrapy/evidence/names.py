@@ -33,9 +33,13 @@ class Names(NamedTuple):
     @classmethod
     def of(cls, html: str) -> "Names":
         """Return the names of a page."""
-        found = [*_headings(html)]
-        own = _words(title_of(html), *(text for level, text in found if level == "1"))
-        rest = _words(*(text for level, text in found if level != "1"))
+        texts, rest = [title_of(html)], ""
+        for level, begin in _headings(html):
+            if level == "1":
+                texts.append(_text(html, begin))
+            elif _bytes(rest) < HEADINGS_BYTES:
+                rest = _words(rest, _text(html, begin))
+        own = _words(*texts)
         return cls(
             "" if _bytes(own) > OWN_BYTES else own,
             rest.encode("utf-8", "replace")[:HEADINGS_BYTES].decode(errors="ignore"),
@@ -68,17 +72,18 @@ def title_of(html: str) -> str:
     return "" if found is None else _text(html, found.end())
 
 
-def _headings(html: str) -> Iterator[tuple[str, str]]:
-    """Yield the level and the text of the first HEADINGS."""
+def _headings(html: str) -> Iterator[tuple[str, int]]:
+    """Yield the level of the first HEADINGS, and where the text of each begins."""
     at, left = html.find("<h"), HEADINGS
     while at >= 0 and left:
         if found := _HEADING.match(html, at):
             left -= 1
-            yield found[1], _text(html, found.end())
+            yield found[1], found.end()
         at = html.find("<h", at + 2)
 
 
 def _text(html: str, begin: int) -> str:
     """Return the text of the element that begins there, at most TEXT characters of it."""
-    markup = _END.split(html[begin : begin + TEXT], maxsplit=1)[0]
+    end = _END.search(html, begin, begin + TEXT)
+    markup = html[begin : end.start() if end else begin + TEXT]
     return " ".join(unescape(_TAG.sub(" ", markup)).split())

@@ -8,12 +8,13 @@ its own.
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
+from html import escape
 
 import msgspec
 from scrapy import Request
 from scrapy.http import Response, TextResponse
 
-from dedup.core.fingerprint import each_link, read_page
+from dedup.core.fingerprint import holds_link, read_page
 from dedup.model.names import document_key, registrable_domain
 from dedup.scrapy.evidence.link_budget import Budget
 from dedup.scrapy.page.in_flight import Page
@@ -119,8 +120,12 @@ class Outlinks:
         page, url = self._page, request.url
         if registrable_domain(url) == page.verdict.document.domain:
             mine = read_page(b"", url=url, recipe=page.space.recipe, links=True).address
-            if mine in each_link(page.reading.links):
+            is_fragment = "#" in url and mine == page.reading.address  # of the page itself
+            if is_fragment or holds_link(page.reading.links, mine):
                 return True
+        html = getattr(self._response, "text", "")
+        if any(f'href="{each}"' in html for each in {url, escape(url)}):  # no XPath for other sites
+            return True
         return url in self._urls or document_key(url) in self._keys
 
     @cached_property

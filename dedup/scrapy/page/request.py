@@ -59,7 +59,9 @@ def mark_of(request: Request) -> Mark:
 
 def mark(request: Request, **fields: Any) -> Mark:
     """Note something in a request; return all that is noted."""
-    noted = request.meta[MARK] = msgspec.structs.replace(mark_of(request), **fields)
+    before = mark_of(request)
+    noted = Mark(**fields) if before is _NONE else msgspec.structs.replace(before, **fields)
+    request.meta[MARK] = noted
     return noted
 
 

@@ -230,7 +230,7 @@ class Session:
     def note_request(self, request: Request) -> None:
         """Note a request that is scheduled, and that it is without its session."""
         self.requests.note(self.fingerprint(request))
-        for space in self.spaces.values():
+        for space in self.spaces.values() if "?" in request.url else ():
             plain = space.patterns.without_sessions(request.url, registrable_domain(request.url))
             if plain != request.url:
                 self.requests.note(self.fingerprint(request.replace(url=plain)))

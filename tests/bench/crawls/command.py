@@ -39,6 +39,8 @@ QUICK = {
     "real": 0,
 }
 CRAWL_SECONDS = 3000
+# an environment of no bytecode would let each crawl compile the add-on anew, as no installed one does
+COMPILED = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
 PROGRAM = Path(__file__).with_name("spider.py")
 FOLDER = click.Path(path_type=Path)
 
@@ -71,7 +73,9 @@ def crawl_once(
         file, result = (Path(folder) / name for name in ("job.json", "result.json"))
         file.write_text(json.dumps(job | {"packages": [sysconfig.get_path("purelib")]}))
         command = [python, PROGRAM, file]
-        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=CRAWL_SECONDS)
+        done = subprocess.run(
+            command, cwd=folder, env=COMPILED, capture_output=True, timeout=CRAWL_SECONDS
+        )
         if done.returncode or not result.exists():
             raise DedupError(f"a crawl failed ({spider}, {config}): {done.stderr.decode()[-800:]}")
         return json.loads(result.read_bytes()) | {"spider": spider, "config": config}
