@@ -268,6 +268,8 @@ class Index:
             self.documents.sync()  # never an index on disk of documents that are not there
             for table in (self.values, self.keys):
                 table.write(covered)
+            if covered == self.documents.indexed and not known:
+                return  # as behind a merge: a commit would note nothing, and waits for the disk twice
             for begin in range(0, max(1, len(known)), REMOVALS_BATCH):
                 with self._lock:
                     self.documents.index_written(covered, known[begin : begin + REMOVALS_BATCH])
