@@ -25,8 +25,8 @@ def test_the_index_is_written_when_it_is_worth_it(tmp_path):
         assert all(s.near(spread(i)) for i in range(1000))
 
 
-def test_merged_segments_commit_nothing(tmp_path):
-    """Documents are committed once where their index is written, also where its segments are merged behind that."""
+def test_an_index_without_news_commits_nothing(tmp_path):
+    """Documents are committed once where their index is written, and segments merged; not when nothing is new."""
     fill(tmp_path, 1000)
     with Store.open(tmp_path) as s:
         s.insert_many([document(f"http://example.com/new/{i}", spread(-i)) for i in range(1000)])
