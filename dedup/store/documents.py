@@ -28,14 +28,12 @@ Documents is for one thread at a time, under the store's lock.
 
 import contextlib
 import errno
-import functools
 import itertools
 import logging
 import mmap
 import operator
 import os
 import shutil
-import struct
 import sys
 import threading
 import time
@@ -203,11 +201,13 @@ def encode_records(
 
     The recipe is the store's and is not written again.
     """
-    bodies = [*map(_encode, map(to_record, documents))]
-    pairs = zip(names, bodies, strict=True)
-    made = [blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() for name, body in pairs]
-    checksums = struct.unpack(f">{len(made)}Q", b"".join(made))
-    return [*map(operator.add, made, bodies)], functools.reduce(operator.xor, checksums, 0)
+    records, checksums = [], 0
+    for name, document in zip(names, documents, strict=True):
+        body = _encode(to_record(document))
+        made = checksum(name + body)
+        records.append(made + body)
+        checksums ^= int.from_bytes(made, "big")
+    return records, checksums
 
 
 def decode_record(name: bytes, record: bytes, recipe: str) -> Document:

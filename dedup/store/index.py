@@ -37,6 +37,7 @@ MEMORY_FIRST = (
 MEMORY_FULL = 100_000  # the same once a table was allocated for them, so that it never grows
 MEMORY_REBUILD = 2_000_000  # the same while an index is rebuilt: few files, which all are open
 SINGLE_LOOKUPS = 8  # keys that are looked up one by one
+MERGED_AT_ONCE = 1 << 18  # documents of a segment that is merged while it is written
 REMOVALS_BATCH = 1000  # removals that are forgotten in one transaction, while the store waits
 SAMPLE = 64  # documents looked up at opening: an index of another store has none of them
 TAIL_AT_OPEN = 10_000  # documents read at opening that are worth writing
@@ -267,7 +268,9 @@ class Index:
         try:
             self.documents.sync()  # never an index on disk of documents that are not there
             for table in (self.values, self.keys):
-                table.write(covered)
+                table.write(covered, MERGED_AT_ONCE)
+            if covered == self.documents.indexed and not known:
+                return  # as behind a merge: a commit would note nothing, and waits for the disk twice
             for begin in range(0, max(1, len(known)), REMOVALS_BATCH):
                 with self._lock:
                     self.documents.index_written(covered, known[begin : begin + REMOVALS_BATCH])

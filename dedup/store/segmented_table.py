@@ -3,7 +3,7 @@
     append -> table;  remove -> table, or the list of pairs removed from segments
     probe  -> table + frozen tables + segments, less the removed pairs
     freeze -> the table waits to be written; an empty one takes its place
-    write  -> the frozen tables become a segment
+    write  -> the frozen tables become a segment, with small ones before it
     merge  -> the newest segments become one, without the removed pairs
 
 On disk it is a folder (docs/reference/store-format.md): segments, a saved table of the removed pairs, and
@@ -439,9 +439,10 @@ class SegmentedTable:
         self._frozen = (*self._frozen, _Frozen(self._table, self._since, note))
         self._table, self._since, self.unwritten = table, _none(), 0
 
-    def write(self, note: int) -> None:
+    def write(self, note: int, merged_most: int = 0) -> None:
         """Write the tables frozen with this note, or before, as a segment. The lock is not held.
 
+        Segments that would be merged with it are in it: `merged_most` documents in all, and no pair was removed.
         On return everything appended and removed before that freeze() survives a crash. Raises OSError,
         and then nothing is lost: a later call tries again.
         """
@@ -453,7 +454,13 @@ class SegmentedTable:
         try:
             if any(len(each.table) for each in written):
                 pairs = joined([each.table.pairs() for each in written])
+                sizes = [*map(len, segments), len(pairs[0])]
+                begin = _merged_from(sizes, merged_most)
+                if begin is not None and not len(removed[0]):
+                    pairs = joined([pairs_of(segments[begin:]), pairs])
+                    segments = segments[:begin]
                 segments = *segments, self._folder.write(*pairs)
+                del pairs
             self._folder.commit(segments, removed, written[-1].note)
             with self._lock:
                 self._frozen = self._frozen[len(written) :]
@@ -498,11 +505,9 @@ class SegmentedTable:
     def _worth_merging(self, most: int) -> tuple[int, int] | None:
         """Return the span of the segments to merge, or None if nothing is worth merging."""
         sizes = [len(segment) for segment in self._folder.segments]
-        newer = sum(sizes)
-        for start, size in enumerate(sizes):
-            newer -= size
-            if size < RATIO * newer and size + newer <= most:
-                return start, len(sizes)
+        begin = _merged_from(sizes, most)
+        if begin is not None:
+            return begin, len(sizes)
         if len(
             self._folder.removed[0]
         ):  # last: new segments would come faster than these are rewritten
@@ -511,6 +516,16 @@ class SegmentedTable:
                 if gone * REMOVED_SHARE > sizes[i] and sizes[i] <= most:
                     return i, i + 1
         return None
+
+
+def _merged_from(sizes: Sequence[int], most: int) -> int | None:
+    """Return from which segment on those of some sizes, at most so many documents, are to be one; None: none are."""
+    newer = sum(sizes)
+    for begin, size in enumerate(sizes):
+        newer -= size
+        if size < RATIO * newer and size + newer <= most:
+            return begin
+    return None
 
 
 # ----------------------------------------------------------------------------------------- answers

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -136,6 +137,21 @@ def test_a_table_of_segments_is_a_set_of_pairs(tmp_path):
     run_state_machine_as_test(
         Pairs, settings=settings(max_examples=examples(25), stateful_step_count=40, deadline=None)
     )
+
+
+@pytest.mark.parametrize(("most", "removed", "left"), [(900, 0, 1), (899, 0, 2), (900, 1, 2)])
+def test_a_table_is_written_with_the_segment_before_it(tmp_path, most, removed, left):
+    """Unless that is too large, or a pair was removed; the answers are the same."""
+    table = opened(tmp_path / "t", 0)
+    table.append(range(500), range(500))
+    flush(table)
+    table.append(range(500, 900), range(500, 900))
+    table.remove(array(range(removed)), array(range(removed)))
+    table.freeze(900, Table(0))
+    table.write(900, most)
+    for each in (table, opened(tmp_path / "t", 0)):
+        assert each.stats().segments == left
+        assert [i for i in range(901) if each.probe(i)] == [*range(removed, 900)]
 
 
 def test_a_merge_makes_no_segment_of_more_documents_than_it_may(tmp_path):

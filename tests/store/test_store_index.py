@@ -8,7 +8,7 @@ import pytest
 from sizes import FULL
 from stores import document, fill, held_up, index_files, run, spread, verified
 
-from dedup.store import Store, index, segmented_table, store
+from dedup.store import Store, documents, index, segmented_table, store
 from dedup.store.verify import verify_store
 
 # ---------------------------------------------------------------------------------- the index
@@ -23,6 +23,19 @@ def test_the_index_is_written_when_it_is_worth_it(tmp_path):
     with Store.open(tmp_path) as s:
         assert s.info()["tail_documents"] == 0
         assert all(s.near(spread(i)) for i in range(1000))
+
+
+def test_an_index_without_news_commits_nothing(tmp_path):
+    """Documents are committed once where their index is written, and segments merged; not when nothing is new."""
+    fill(tmp_path, 1000)
+    with Store.open(tmp_path) as s:
+        s.insert_many([document(f"http://example.com/new/{i}", spread(-i)) for i in range(1000)])
+        path = s.path / store.DOCUMENTS
+        before = documents.read_structure(path).metas[-1].transaction
+        s.write_index()
+        assert len(index_files(tmp_path)) == 4  # as before: the segments were merged
+        s.write_index()
+        assert documents.read_structure(path).metas[-1].transaction == before + 1
 
 
 def test_a_long_tail_is_read_and_then_written(tmp_path, monkeypatch):
