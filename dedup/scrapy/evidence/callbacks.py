@@ -196,5 +196,7 @@ class CallbackEvidence:
         is_replaced = more_numbers(one, other, noisy) and more_numbers(other, one, noisy)
         if is_replaced or (words and mine.blocks == theirs.blocks):
             return None
+        if not words and BESIDE in differ:  # what stands there is not known: it may be the item
+            return None
         least = min(words % (1 << 64), -words % (1 << 64))
         return pattern.callback, undirected(pattern.difference), least
