@@ -126,22 +126,23 @@ def parse(self, response):
 """
 
 
+BESIDE = ("aside", "nav", "footer")
 READS_RECIPES = """
 def parse(self, response):
-    rows = response.css("aside li::text").getall()
+    rows = response.css("ul li::text").getall()
     if rows:
         yield {"name": response.css("h1::text").get(), "ingredients": "\\n".join(rows)}
     yield from self.links(response)
 """
 
 
-def recipes(count: int) -> dict[str, Page]:
-    """One dish, whose main text is short; the amounts beside it are each page's own, and most of its words."""
+def recipes(count: int, place: str) -> dict[str, Page]:
+    """One dish, whose main text is short; the amounts in a place beside it are each page's own, and most of its words."""
     pages = {}
     for n in range(count):
         amounts = (f"<li>{100 + n if k == 3 else k} grams of {words(k, 2)}</li>" for k in range(25))
         text = f"<article><h1>Salad</h1><p>{words(1, 25)}.</p></article>"
-        html = f"{text}<aside><ul>{''.join(amounts)}</ul></aside>"
+        html = f"{text}<{place}><ul>{''.join(amounts)}</ul></{place}>"
         pages[f"/salad/{n}"] = Page(f"<title>Salad</title><body>{html}</body>".encode())
     return linked(pages)
 
@@ -192,7 +193,7 @@ def crawls(tmp_path_factory):
         "keep": Case(shop(range(10)), ITEMS, WRITES | {"DEDUP_PROOF_ITEMS": "keep"}),
         "pages": Case(counters(60), KEEPS_PAGES, WRITES),
         "nocontrol": Case(counters(30), KEEPS_PAGES, WRITES | {"DEDUP_CONTROL": 0}),
-        "recipes": Case(recipes(20), READS_RECIPES, WRITES),
+        **{f"recipes_{e}": Case(recipes(20, e), READS_RECIPES, WRITES) for e in BESIDE},
         "position": Case(shop(range(10)), COUNTER, WRITES),
         "ignoring": Case(shop(range(20)), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
         "fails": Case(shop(range(10)), FAILS, WRITES),
@@ -226,9 +227,10 @@ def test_promise_1_rare_variants_are_kept_wherever_they_differ(crawls, place):
     assert len(crawls["places"].dropped) >= 0.8 * 171
 
 
-def test_promise_1_a_long_text_that_stands_beside_the_main_text_is_compared(crawls):
+@pytest.mark.parametrize("place", BESIDE)
+def test_promise_1_a_long_text_that_stands_beside_the_main_text_is_compared(crawls, place):
     """It has most of the page's words, and the main texts are equal: what differs is the item."""
-    assert len(set(items(crawls["recipes"], "ingredients"))) == 20
+    assert len(set(items(crawls[f"recipes_{place}"], "ingredients"))) == 20
 
 
 def test_the_output_is_as_if_copies_had_been_dropped(crawls):

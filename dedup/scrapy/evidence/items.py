@@ -33,7 +33,7 @@ from urllib.parse import quote
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import PageReading, hash_of_links, number_runs
+from dedup.core.fingerprint import PageReading, hash_of_links, main_text, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.names import Names, title_of
@@ -50,6 +50,7 @@ FIELDS = 48  # fields of an item that are told apart, for messages
 
 HOURS = 24
 PAGE_CHARACTERS = 200  # of a field that can hold a page
+MAIN_WORDS = 5  # of the main text, by which a text that has it is known
 CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
@@ -358,9 +359,19 @@ class ItemReader:
             return True, self._page_parts()
         found = self._value(value, 0)
         if is_long and isinstance(value, str) and len(found) >= PAGE_CHARACTERS:
-            words = self._page.reading().words
-            return found.count(" ") + 1 >= MOST * words > 0, found
+            words, mine = self._page.reading().words, found.count(" ") + 1
+            is_most = mine >= MOST * words > 0
+            return is_most and (mine <= words or self._has_main_text(found)), found
         return False, found
+
+    def _has_main_text(self, text: str) -> bool:
+        """Whether a text that has words of menus or footers, too, has the longest words of the longest main block.
+
+        Else it stands there alone: what differs of it was not read.
+        """
+        block = max(main_text(self._page.text()).split("\n"), key=len)
+        text = text.lower()
+        return all(word in text for word in sorted(set(block.split()), key=len)[-MAIN_WORDS:])
 
     def _is_page(self, value: Any) -> bool:
         """Whether a long value is the markup of the page, or most of it."""
