@@ -5,7 +5,7 @@
     lost      contents that the crawl without had, and that are unlike all that were kept (J < .8); records likewise
     calendar  items of the endless calendar, which count as neither, nor as unlisted
     not asked URLs that the crawl without asked, and this one did not; unlisted: those whose URL and reason are not
-              in DEDUP_DROPPED; missed: unlisted, and the page was asked by no other URL either
+              in DEDUP_DROPPED; missed: unlisted, and the page was asked or listed by no other URL (a mirror's) either
 
 Contents are compared by the Jaccard similarity J of their 3-token shingles; a Chinese, Japanese, Korean or Thai
 character is a token. Of pages that are lost and alike, one counts.
@@ -73,7 +73,7 @@ def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[s
     page_of = {url: site.page_of(url) or "" for url in {*reference["asked"], *crawl["asked"]}}
     endless = {url for url, page in page_of.items() if page.startswith(ENDLESS)}
     unlisted = [url for url in not_asked if url not in crawl["listed"] and url not in endless]
-    pages = {page_of[url] for url in crawl["asked"]} | {""}
+    pages = {page_of[url] for url in crawl["asked"]} | {""} | set(map(site.page_of, crawl["listed"]))
     missed = {page_of[url]: url for url in unlisted if page_of[url] not in pages}
     ends = [e["stats"].get("finish_reason") for e in (crawl, reference)]
     return {
