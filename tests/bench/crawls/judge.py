@@ -73,7 +73,9 @@ def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[s
     page_of = {url: site.page_of(url) or "" for url in {*reference["asked"], *crawl["asked"]}}
     endless = {url for url, page in page_of.items() if page.startswith(ENDLESS)}
     unlisted = [url for url in not_asked if url not in crawl["listed"] and url not in endless]
-    pages = {page_of[url] for url in crawl["asked"]} | {""} | set(map(site.page_of, crawl["listed"]))
+    pages = (
+        {page_of[url] for url in crawl["asked"]} | {""} | set(map(site.page_of, crawl["listed"]))
+    )
     missed = {page_of[url]: url for url in unlisted if page_of[url] not in pages}
     ends = [e["stats"].get("finish_reason") for e in (crawl, reference)]
     return {
