@@ -158,6 +158,27 @@ def test_promise_1_a_request_that_was_seen_with_another_session_is_listed(tmp_pa
     assert f"because           it was seen as {crawl.url}/m/" in said
 
 
+def test_promise_1_a_request_that_was_seen_with_another_session_is_made_once_that_is_none(tmp_path):
+    """Twelve pages show that a parameter means nothing; after one with another item it is made where it is met again."""
+    other = f"other words begin this one {words(1)}"
+    pages = {
+        "/p": article(1),
+        "/r": article(2),
+        **{f"/p?c={n}": article(1) for n in range(12)},
+        "/p?c=50": article(1, "/r?c=1"),
+        "/p?c=51": article(1, "/s", text=other),
+        "/p?c=52": article(1, "/r?c=1"),
+    }
+    rest = {"/r?c=1": article(3), "/s": article(4)}
+    file = tmp_path / "dropped.jsonl"
+    settings = {"DEDUP_DROPPED": str(file), "CONCURRENT_REQUESTS": 1, "DEDUP_RISK": 0}
+    crawl = run_case(tmp_path, Case(pages | rest | {"/": hub(*pages)}, BEGINS, settings))
+    lines = [e for e in read_drops(file) if e.action == "not_requested"]
+    assert [e.url.removeprefix(crawl.url) for e in lines] == ["/r?c=1"]
+    order = [*crawl.requested]
+    assert order.index("/p?c=50") < order.index("/p?c=51") < order.index("/r?c=1")
+
+
 def test_a_new_crawl_begins_an_empty_file(tmp_path):
     """What an older crawl wrote, and a line that was cut off, is gone; with a JOBDIR it stays."""
     file = tmp_path / "dropped.jsonl"

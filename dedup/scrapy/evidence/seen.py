@@ -115,7 +115,7 @@ class SeenInCrawl:
 
 
 class SeenRequests:
-    """The requests that one crawl has made, by what tells them apart. In this process only."""
+    """Requests of one crawl, made or withheld, by what tells them apart. In this process only."""
 
     def __init__(self) -> None:
         self._known = HashSet(REQUESTS)
@@ -128,7 +128,7 @@ class SeenRequests:
             self._flush()
 
     def has(self, fingerprint: bytes) -> bool:
-        """Whether the crawl made a request before."""
+        """Whether a request was noted."""
         self._flush()
         return not self._known.missing(pack("<q", hash(fingerprint)))
 

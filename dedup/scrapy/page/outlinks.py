@@ -84,7 +84,7 @@ class Outlinks:
                     note_paid_by(request, self._paid_by)
                     found.is_beyond = True
                 elif plain := session.seen_as(page.space, request):
-                    self._withhold(request, plain)
+                    found.repeated += not self._withhold(request, plain)
                     continue
                 elif not self._pay(request):
                     continue
@@ -92,14 +92,18 @@ class Outlinks:
             found.passing.append(request)
         return found
 
-    def _withhold(self, request: Request, plain: str) -> None:
-        """List a request that was made with another session. The next time it repeats one."""
-        session = self._session
-        if session.config.mode != "tag":
-            session.requests.note(session.fingerprint(request))
-            session.report.not_requested(
-                request, self._page.callback, reason="session", rule=f"seen as {plain}"
-            )
+    def _withhold(self, request: Request, plain: str) -> bool:
+        """List a request that was made with another session; return whether it was not listed before."""
+        session, fingerprint = self._session, self._session.fingerprint(request)
+        if session.config.mode == "tag":
+            return True
+        if session.withheld.has(fingerprint):
+            return False
+        session.withheld.note(fingerprint)
+        session.report.not_requested(
+            request, self._page.callback, reason="session", rule=f"seen as {plain}"
+        )
+        return True
 
     def _pay(self, request: Request) -> bool:
         """Whether a request passes; else it waits for news of its budget. In the mode tag nothing is paid."""
@@ -124,7 +128,7 @@ class Outlinks:
             if is_fragment or holds_link(page.reading.links, mine):
                 return True
         html = getattr(self._response, "text", "")
-        if any(f'href="{each}"' in html for each in {url, escape(url)}):  # no XPath for other sites
+        if any(f'href="{each}"' in html for each in {url, escape(url)}):  # XPath takes longer
             return True
         return url in self._urls or document_key(url) in self._keys
 

@@ -46,6 +46,7 @@ class Session:
         passes = has_pipelines(crawler.settings)
         self.in_flight = PagesInFlight(self.counts, has_pipelines=passes)
         self.requests = SeenRequests()
+        self.withheld = SeenRequests()  # since they were made with another session
         seen = getattr(load_object(crawler.settings["DUPEFILTER_CLASS"]), "request_seen", None)
         self.filters = seen is not BaseDupeFilter.request_seen  # Scrapy makes no request twice
         self.callbacks = CallbackEvidence(exact=config.proof == "exact")
