@@ -92,7 +92,7 @@ class Journal:
 
     def checked(self, judged: JudgedPage, items: int, requests: int, gave: str) -> None:
         """Note a checked page: how many items and requests are withheld of it, and what it gave."""
-        beside = f"checked against {judged.verdict.of or 'its items of an earlier crawl'}: {gave}"
+        beside = f"checked against {judged.verdict.of or 'what it gave before'}: {gave}"
         numbers = {"item": items, "request": requests}
         withheld = ", ".join(count(n, what) for what, n in numbers.items() if n)
         if judged.verdict.of is None and not withheld:
