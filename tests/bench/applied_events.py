@@ -10,27 +10,27 @@ import random
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from broker import Cluster
-from runner import Bench, Progress, Round
+from runner import DISTANCE, Bench, case, number
 from service_costs import WAIT_SECONDS, Connection, cpu_seconds, serving
-from store_costs import NAMESPACE, sketch_of
+from store_costs import NAMESPACE, page_of
 
 from dedup.model.events import encode
-from dedup.model.page import Document, PageFingerprint
-from dedup.model.recipes import NEWEST
+from dedup.model.page import Document
 from dedup.wire.kafka import KafkaConfig, Outgoing, Writer, ensure_topic, kafka_config
 
 FEW = 1000
 
 
-@contextmanager
-def open_case(events: int, distance: int, progress: Progress | None = None) -> Iterator[Bench]:
-    """Fill two topics, and measure. Raises NoBroker if no Kafka can be started here, OSError if a service does not start."""
-    del progress
+@case("events", number("events", 400_000, "Number of events."), DISTANCE, rounds=3, events=5_000)
+def command(events, distance):
+    """Time how a service applies a Kafka topic of documents: CPU time from its start until it has all.
+
+    On a Kafka that is started for it, or the one of KAFKA_BOOTSTRAP_SERVERS.
+    """
     rng = random.Random(1)
     values = [rng.getrandbits(64) for _ in range(FEW + events)]
     with ExitStack() as stack:
@@ -42,14 +42,14 @@ def open_case(events: int, distance: int, progress: Progress | None = None) -> I
             asyncio.run(_write(config, some))
             configs.append((config, len(some)))
 
-        def measure() -> Round:
+        def measure():
             all_of_them, few = (_cpu(*config, distance) for config in configs)
             seconds = max(all_of_them - few, 1e-9)
             return {
                 "events applied": {"a CPU second": events / seconds, "us": seconds / events * 1e6}
             }
 
-        yield Bench({"events": events, "distance": distance}, measure, packages=("aiokafka",))
+        yield Bench({"events": events, "distance": distance}, measure, ("aiokafka",))
 
 
 async def _write(config: KafkaConfig, values: list[int]) -> None:
@@ -63,8 +63,7 @@ async def _write(config: KafkaConfig, values: list[int]) -> None:
 
 
 def _document(number: int, value: int) -> Document:
-    page = PageFingerprint(value, sketch_of(value), 0, 300, NEWEST)
-    return Document(f"http://example.com/articles/{number}", page)
+    return Document(f"http://example.com/articles/{number}", page_of(value))
 
 
 def _cpu(config: KafkaConfig, count: int, distance: int) -> float:

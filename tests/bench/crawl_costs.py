@@ -3,145 +3,97 @@
     pages -> a site (a process) <- a spider (a process each time): without, with, with, without, ...
     python tests/bench/crawl_costs.py FOLDER COUNT       serves a folder's pages; prints the URL of the start
 
-Invariants: the cost is the difference in CPU time of two whole processes that ran one after the other,
-which of them first changes from pair to pair; all pages lie in memory before the first request.
+Invariants: the cost is the difference in CPU time of two whole processes that ran one after the other, which of them
+first changes from pair to pair; all pages lie in memory before the first request.
 """
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import msgspec
-from crawl_spider import Outcome, Work
-from page_costs import find_pages, write_pages
-from runner import Bench, Progress, Round
-from service_costs import serving
+import click
+from page_costs import PAGES, find_pages, write_pages
+from runner import Bench, case, number
 
-from dedup.demo.loopback import Answer, Pages, child, own_environment, serve_as_child
+from dedup.demo.loopback import child, own_environment, serve_as_child
 from dedup.model.errors import DedupError
 
 START = "/index.html"
 SPIDER = str(Path(__file__).with_name("crawl_spider.py"))
+UNIT = "us of CPU a page"
 
 
-@contextmanager
-def open_case(
-    pages: Path | None,
-    count: int,
-    work: Work,
-    service: bool,
-    progress: Progress | None = None,
-) -> Iterator[Bench]:
-    """Crawl the first `count` pages of a folder, or generated ones, both ways in each round.
-
-    service  the crawls with the add-on ask a table service, which is started for it, and whose own
-             time does not count; without it they have an embedded store
-
-    Raises UsageError for a folder without pages, DedupError if a crawl fails.
-    """
-    del progress
-    with ExitStack() as stack:
-        folder = pages or Path(stack.enter_context(TemporaryDirectory(prefix="dedup-bench-")))
+@case(
+    "crawl",
+    PAGES,
+    number("count", 500, "Number of pages."),
+    click.Option(
+        ["--work"],
+        type=click.Choice(["fetch", "scrape", "parse"]),
+        default="parse",
+        show_default=True,
+        help="The spider does nothing; makes a small item; one with text and links.",
+    ),
+    rounds=7,
+    count=60,
+)
+def command(pages, count, work):
+    """Compare crawls with and without the add-on: CPU time of the same pages, in turns."""
+    with TemporaryDirectory(prefix="dedup-bench-") as made:
+        folder = pages or Path(made)
         if pages is None:
             write_pages(folder, count)
         find_pages(folder, count)  # says what is wrong before anything runs
-        url = stack.enter_context(child(__file__, str(folder), str(count)))
-        memory = None
-        if service:
-            held = Path(stack.enter_context(TemporaryDirectory(prefix="dedup-bench-")))
-            _, port = stack.enter_context(serving(held, None))
-            memory = f"redis://127.0.0.1:{port}"
-        facts: dict[str, Any] = {"work": work, "service": service}
-        turns = 0
+        with child(__file__, str(folder), str(count)) as url:
+            facts, turns = {"work": work}, []
 
-        def measure() -> Round:
-            nonlocal turns
-            turns += 1
-            order = (False, True) if turns % 2 else (True, False)
-            pair = {addon: _crawl(url, work, memory, addon=addon) for addon in order}
-            _check(pair[False], pair[True], facts)
-            rows = _rows(pair[False], pair[True])
-            if turns > 1:
-                return rows
-            timed = _crawl(url, work, memory, addon=True, steps=True)
-            if memory is None and (lost := [n for n, s in timed.steps_seconds.items() if not s]):
-                raise DedupError(f"steps of the add-on were not seen: {', '.join(lost)}")
-            return {**rows, **_steps(timed)}
+            def measure():
+                turns.append(len(turns) % 2 == 1)
+                pair = {addon: _crawl(url, work, addon) for addon in (turns[-1], not turns[-1])}
+                return _rows(pair[False], pair[True], facts)
 
-        yield Bench(facts, measure, packages=("scrapy", "twisted", "lxml", "lmdb"))
+            yield Bench(facts, measure, ("scrapy", "twisted", "lxml", "lmdb"))
 
 
-def _check(without: Outcome, addon: Outcome, facts: dict[str, Any]) -> None:
-    """Raise DedupError if the two crawls did not do the same; note what they did."""
-    fetched = facts.setdefault("pages", without.pages)
-    if {without.pages, addon.pages} != {fetched}:
+def _rows(without, addon, facts):
+    pages = facts.setdefault("pages", without["pages"])
+    if {without["pages"], addon["pages"]} != {pages}:
         raise DedupError("the crawls fetched different numbers of pages; run it again")
-    if faults := sorted(name for name in addon.dedup if "/error/" in name):
+    if faults := sorted(name for name in addon["dedup"] if "/error/" in name):
         raise DedupError(f"the add-on met faults ({', '.join(faults)}): nothing to measure")
-    facts["page_bytes"] = addon.bytes // addon.pages
-    facts["near_duplicates"] = int(addon.dedup.get("dedup/near_duplicate", 0))
+    facts["page_bytes"] = addon["bytes"] // pages
+    facts["near_duplicates"] = int(addon["dedup"].get("dedup/near_duplicate", 0))
 
+    def added(what):
+        more = addon[what] - without[what]
+        return {UNIT: 1e6 * more / pages, "%": 100 * more / without[what]}
 
-def _rows(without: Outcome, addon: Outcome) -> Round:
-    pages = without.pages
-    added = addon.crawl_seconds - without.crawl_seconds
-    whole = addon.whole_seconds - without.whole_seconds
-    metered = addon.dedup["dedup/cpu_seconds"]
+    start = addon["startup_seconds"] - without["startup_seconds"]
     return {
-        "crawl without the add-on": {"us of CPU a page": 1e6 * without.crawl_seconds / pages},
-        "crawl with the add-on": {"us of CPU a page": 1e6 * addon.crawl_seconds / pages},
-        "added": {
-            "us of CPU a page": 1e6 * added / pages,
-            "%": 100 * added / without.crawl_seconds,
-        },
-        "added, whole process": {
-            "us of CPU a page": 1e6 * whole / pages,
-            "%": 100 * whole / without.whole_seconds,
-        },
-        "added once, at the start": {
-            "ms of CPU": 1e3 * (addon.startup_seconds - without.startup_seconds)
-        },
-        "the add-on's own meter": {"us of CPU a page": 1e6 * metered / pages},
+        "crawl without the add-on": {UNIT: 1e6 * without["crawl_seconds"] / pages},
+        "crawl with the add-on": {UNIT: 1e6 * addon["crawl_seconds"] / pages},
+        "added": added("crawl_seconds"),
+        "added, whole process": added("whole_seconds"),
+        "added once, at the start": {"ms of CPU": 1e3 * start},
+        "the add-on's own meter": {UNIT: 1e6 * addon["dedup"]["dedup/cpu_seconds"] / pages},
     }
 
 
-def _steps(outcome: Outcome) -> Round:
-    """Return the add-on's steps, timed in a crawl of their own: timing costs some microseconds a page."""
-    steps = {
-        name: 1e6 * seconds / outcome.pages
-        for name, seconds in outcome.steps_seconds.items()
-        if seconds  # with a service some steps are not the crawl's
-    }
-    metered = 1e6 * outcome.dedup["dedup/cpu_seconds"] / outcome.pages
-    steps["all else"] = metered - sum(steps.values())
-    return {f"  {name}": {"us of CPU a page": us} for name, us in steps.items()}
-
-
-def _crawl(
-    url: str, work: Work, service: str | None, *, addon: bool, steps: bool = False
-) -> Outcome:
+def _crawl(url, work, addon):
     # by its path: with -m its packages would be imported, which are ours
-    command = [sys.executable, "-P", SPIDER, f"--url={url}", f"--work={work}"]
+    command = [sys.executable, "-P", SPIDER, url, work, *["addon"] * addon]
     environment = own_environment()
     # what pip installs is compiled, so the start of a crawl compiles nothing
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    if service is not None:
-        command.append(f"--service={service}")
-    command += ["--addon"] * addon + ["--steps"] * steps
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise DedupError(f"a crawl ended with exit code {done.returncode}; its error is above")
-    return msgspec.json.decode(done.stdout, type=Outcome)
+    return json.loads(done.stdout)
 
 
-# ------------------------------------------------------------------------------------ the site
-
-
-def _pages(files: Sequence[Path]) -> Pages:
+def _pages(files):
     """Return pages in memory, by path; the start links to all others."""
     paths = [f"/2025/11/{n % 28 + 1:02}/page-{n:06}.html" for n in range(len(files))]
     pages = dict(zip(paths, map(_load, files), strict=True))
@@ -153,7 +105,7 @@ def _pages(files: Sequence[Path]) -> Pages:
     return lambda path: pages.get(path, missing)
 
 
-def _load(file: Path) -> Answer:
+def _load(file):
     """Return a page and its type; servers name the encoding where they know it."""
     body = file.read_bytes()
     try:

@@ -7,38 +7,50 @@ news and documentation, had 56 KB, 463, 86, 5.8 KB and 16.6 KB on average.)
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import msgspec
-from runner import Bench, Progress, Round
+import click
+from runner import FOLDER, Bench, case, flag, number
 
 from dedup.core.fingerprint import fingerprint
 from dedup.core.native import check, ffi, lib
 from dedup.demo.site import story
-from dedup.evaluate.sets import read_records
-from dedup.model.errors import DedupError, UsageError
+from dedup.model.errors import UsageError
 
 Work = Callable[[bytes], object]
 
 LEAST_SECONDS = 0.2  # a turn of less is repeated, as the clock's steps would show
 SUFFIXES = (".html", ".htm", ".xhtml")
+PAGES = click.Option(
+    ["--pages"], type=FOLDER, help="A folder of HTML pages (default: generated ones of 53 KB)."
+)
 
 
-@contextmanager
-def open_case(
-    pages: Path | None, count: int, peers: bool, progress: Progress | None = None
-) -> Iterator[Bench]:
-    """Measure our ways on up to `count` pages; load_pages() says what pages may be."""
-    del progress
+@case(
+    "pages",
+    PAGES,
+    number("count", 40, "Number of pages."),
+    flag("peers", "Measure resiliparse's main content with 1e0ng's simhash, too."),
+    rounds=7,
+    count=10,
+)
+def command(pages, count, peers):
+    """Measure the CPU time of one thread from a page's bytes to its fingerprint."""
     ways: dict[str, Work] = {"dedup": fingerprint, "dedup, its native core alone": native_core()}
     if peers:
         ways["resiliparse, main content, and simhash"] = resiliparse()
-    yield bench_ways(load_pages(pages, count), ways)
+    bodies = load_pages(pages, count)
+    passes = {name: _passes(work, bodies) for name, work in ways.items()}
+
+    def measure():
+        times = {name: _page_us(work, bodies, passes[name]) for name, work in ways.items()}
+        return {name: {"us a page": us, "pages/s": 1e6 / us} for name, us in times.items()}
+
+    facts = {"pages": len(bodies), "page_bytes": round(sum(map(len, bodies)) / len(bodies))}
+    yield Bench(facts, measure, ("resiliparse", "simhash"), "us a page")
 
 
 def resiliparse() -> Work:
@@ -51,22 +63,6 @@ def resiliparse() -> Work:
     return lambda html: Simhash(
         extract_plain_text(html.decode("utf-8", "replace"), main_content=True).split()
     )
-
-
-def bench_ways(pages: Sequence[bytes], ways: Mapping[str, Work]) -> Bench:
-    """Return the benchmark of ways from the bytes of a page to a simhash."""
-    passes = {name: _passes(work, pages) for name, work in ways.items()}
-    size = sum(map(len, pages)) / len(pages)
-
-    def measure() -> Round:
-        times = {name: _page_us(work, pages, passes[name]) for name, work in ways.items()}
-        return {
-            name: {"us a page": us, "pages/s": 1e6 / us, "MB/s": size / us}
-            for name, us in times.items()
-        }
-
-    facts = {"pages": len(pages), "page_bytes": round(size)}
-    return Bench(facts, measure, ("resiliparse", "simhash"), "us a page")
 
 
 def _page_us(work: Work, pages: Sequence[bytes], passes: int) -> float:
@@ -96,36 +92,15 @@ def native_core() -> Work:
     return work
 
 
-# -------------------------------------------------------------------------------- given pages
-
-
-def load_pages(source: Path | None, count: int) -> list[bytes]:
-    """Return up to `count` pages, taken at even distances from all there are.
-
-    source  a folder of HTML files; a .jsonl or .jsonl.zst file, an object a line with the page
-            under "html"; or None: generated pages
-
-    Raises UsageError if it holds no pages.
-    """
-    if source is None:
-        with TemporaryDirectory() as folder:
-            write_pages(Path(folder), count)
-            return [path.read_bytes() for path in find_pages(Path(folder), count)]
-    if source.is_dir():
-        return [path.read_bytes() for path in _spread(find_pages(source, 10**9), count)]
-    try:
-        places = set(_spread(range(sum(1 for _ in read_records(source, _Record))), count))
-        read = enumerate(read_records(source, _Record))
-        pages = [page.html.encode() for i, (_, page) in read if i in places]
-    except DedupError as error:
-        raise UsageError(f'{error}; a line is a JSON object with a page under "html"') from error
-    if not pages:
-        raise UsageError(f"{source} holds no pages; give a folder or a .jsonl file")
-    return pages
-
-
-class _Record(msgspec.Struct):
-    html: str
+def load_pages(folder: Path | None, count: int) -> list[bytes]:
+    """Return up to `count` pages: of a folder, taken at even distances, or generated ones."""
+    if folder is None:
+        with TemporaryDirectory() as made:
+            write_pages(Path(made), count)
+            return load_pages(Path(made), count)
+    files = find_pages(folder, 10**9)
+    count = min(count, len(files))
+    return [files[i * len(files) // count].read_bytes() for i in range(count)]
 
 
 def find_pages(folder: Path, count: int) -> list[Path]:
@@ -139,20 +114,14 @@ def find_pages(folder: Path, count: int) -> list[Path]:
     return files[:count]
 
 
-def _spread(items: Any, count: int) -> list[Any]:
-    if len(items) <= count:
-        return list(items)
-    return [items[i * len(items) // count] for i in range(count)]
-
-
 # ---------------------------------------------------------------------------- generated pages
 
 
 def write_pages(folder: Path, count: int, seed: int = 1) -> None:
     """Write that many generated pages into a folder."""
-    for number in range(count):
-        page = _made(number, random.Random(f"{seed} {number}"))
-        folder.joinpath(f"{number:06}.html").write_text(page, encoding="utf-8")
+    for n in range(count):
+        page = _made(n, random.Random(f"{seed} {n}"))
+        folder.joinpath(f"{n:06}.html").write_text(page, encoding="utf-8")
 
 
 STYLE = "\n".join(

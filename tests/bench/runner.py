@@ -1,108 +1,28 @@
 """The one runner of benchmarks: rounds of figures in, medians with their range out, as a table or as JSON.
 
-    Case (a line of cases.CASES) -> Bench -> rounds -> Result -> a table, or JSON
+    @case(options) -> Bench -> rounds -> result -> a table, or JSON
 
-Invariants: what is compared is measured in turns within each round, so that a slow minute of the machine
-hits both; a ratio compares figures of one round.
+Invariants: what is compared is measured in turns within each round, so that a slow minute of the machine hits both; a
+ratio compares figures of one round.
 """
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 import click
 import msgspec
 
 from dedup.cli import terminal
 
-Progress = Callable[[int, int], None]
 Round = Mapping[str, Mapping[str, float]]  # by row, then by column; the column says the unit
-
-
-class Samples(msgspec.Struct, frozen=True):
-    """Measurements of one thing, in one unit."""
-
-    median: float
-    lowest: float
-    highest: float
-    count: int
-
-    def text(self, digits: int | None = None) -> str:
-        """Return "8.21 (8.05 to 8.44)"; without digits three figures or more are shown."""
-        if digits is None:
-            digits = next((d for d, least in enumerate((100, 10, 1)) if self.median >= least), 3)
-        shown = f"{self.median:,.{digits}f}"
-        if self.count == 1:
-            return shown
-        return f"{shown} ({self.lowest:,.{digits}f} to {self.highest:,.{digits}f})"
-
-
-class Machine(msgspec.Struct, frozen=True):
-    """Where figures were taken: cores this process may use, and versions by package."""
-
-    cores: int
-    architecture: str
-    system: str
-    python: str
-    packages: dict[str, str]
-
-    def text(self) -> str:
-        """Return it in one line."""
-        packages = ", ".join(f"{name} {number}" for name, number in self.packages.items())
-        python = f"{self.cores} cores, {self.architecture}, {self.system}, Python {self.python}"
-        return f"{python}, {packages}" if packages else python
-
-
-def samples(measured: Sequence[float]) -> Samples:
-    """Return the median and the range of one measurement or more."""
-    return Samples(median(measured), min(measured), max(measured), len(measured))
-
-
-def machine(*packages: str) -> Machine:
-    """Return this machine, with the versions of those of the packages that are installed."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Machine(
-        cores=cores or 1,
-        architecture=platform.machine(),
-        system=platform.system(),
-        python=platform.python_version(),
-        packages={name: found for name in packages if (found := installed(name))},
-    )
-
-
-def installed(package: str) -> str:
-    """Return the version of a package, or nothing."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
-
-
-# --------------------------------------------------------------------------------------- cases
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a case, as --name of the command line and as an argument of its function.
-
-    kind  number, numbers (with commas between), flag, choice (of `choices`), text, folder, or path;
-          a path exists, a folder is made where it is missing
-    """
-
-    name: str
-    default: Any
-    help: str
-    kind: Literal["number", "numbers", "flag", "choice", "text", "folder", "path"] = "number"
-    least: int = 1
-    most: int | None = None
-    choices: tuple[str, ...] = ()
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @dataclass
@@ -119,130 +39,112 @@ class Bench:
     ratio: str | None = None
 
 
-@dataclass(frozen=True)
-class Case:
-    """A benchmark.
-
-    measures  what, as the first line of its help; `note` is the rest
-    open      called with the options and progress; gives a Bench until the block ends
-    rounds    by default; None: it is measured once, and says itself how far it is
-    quick     values of options for a first look
-    """
-
-    name: str
-    measures: str
-    note: str
-    options: tuple[Option, ...]
-    open: Callable[..., AbstractContextManager[Bench]]
-    rounds: int | None = None
-    quick: Mapping[str, Any] = field(default_factory=dict)
-    quick_text: str = ""
+def number(name, default, text, least=1, most=None):
+    """Return an option that takes a number."""
+    kind = click.IntRange(least, most)
+    return click.Option([f"--{name}"], type=kind, default=default, show_default=True, help=text)
 
 
-class Result(msgspec.Struct, frozen=True):
-    """The figures of a case: by row, then by column."""
-
-    bench: str
-    facts: dict[str, Any]
-    rounds: int
-    rows: dict[str, dict[str, Samples]]
-    machine: Machine
+def flag(name, text):
+    """Return an option that is given or not."""
+    return click.Option([f"--{name}"], is_flag=True, help=text)
 
 
-def measure(
-    case: Case, rounds: int, options: Mapping[str, Any], progress: Progress | None = None
-) -> Result:
-    """Run a case. Raises what it raises."""
-    with case.open(**options, progress=progress) as bench:
-        found: dict[str, dict[str, list[float]]] = {}
-        for number in range(rounds):
-            measured = bench.measure()
-            for row, figures in (_with_ratios(measured, bench.ratio)).items():
-                for column, figure in figures.items():
-                    found.setdefault(row, {}).setdefault(column, []).append(figure)
-            if progress is not None and case.rounds is not None:
-                progress(number + 1, rounds)
-        return Result(
-            case.name,
-            bench.facts,
-            rounds,
-            {
-                row: {c: samples(taken) for c, taken in cells.items()}
-                for row, cells in found.items()
-            },
-            machine("crawl-dedup", *bench.packages),
-        )
+DISTANCE = number("distance", 3, "Greatest distance in bits.", 0, 15)
+THREADS = number("threads", 0, "Number of threads; 0: one a core.", 0)
 
 
-def _with_ratios(measured: Round, column: str | None) -> Round:
-    if column is None:
-        return measured
-    first, *_ = measured
-    name = f"times {first}"
-    return {
-        row: {**cells, name: cells[column] / measured[first][column]}
-        for row, cells in measured.items()
-    }
+def case(name, *options, rounds=1, **quick):
+    """Make a command of a generator that gives a Bench once; `quick` are its options for a first look, of one round."""
+
+    def made(open_case):
+        def run(rounds, quick_look, json_file, **given):
+            if quick_look:
+                given, rounds = given | quick, 1
+            with contextmanager(open_case)(**given) as bench:
+                result = measured(name, bench, rounds)
+            out_result(result, lambda: shown(result), json_file)
+
+        every = [
+            *options,
+            number("rounds", rounds, "Number of measurements of each."),
+            click.Option(["--quick", "quick_look"], is_flag=True, help=f"A first look: {quick}."),
+            json_file_option(),
+        ]
+        return click.Command(name, callback=run, params=every, help=open_case.__doc__)
+
+    return made
 
 
-def opened(module: str, name: str = "open_case") -> Callable[..., AbstractContextManager[Bench]]:
-    """Return what opens the case of a module, which is imported then: some need an extra."""
-
-    def open_case(**options: Any) -> AbstractContextManager[Bench]:
-        found: AbstractContextManager[Bench] = getattr(import_module(module), name)(**options)
-        return found
-
-    return open_case
-
-
-# ----------------------------------------------------------------------------------- the commands
-
-
-class Cases(terminal.CommandGroup):
-    """A group with a command for each case."""
-
-    kind = "benchmark"
-
-    def add(self, cases: Iterable[Case]) -> None:
-        """Add a command for each of them."""
-        for case in cases:
-            self.add_command(_command(case))
+def measured(name, bench, rounds):
+    """Return the figures of a case: by row, then by column."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for _ in range(rounds):
+        round_ = bench.measure()
+        first = next(iter(round_))
+        for row, cells in round_.items():
+            if bench.ratio is not None:
+                ratio = cells[bench.ratio] / round_[first][bench.ratio]
+                cells = {**cells, f"times {first}": ratio}
+            for column, figure in cells.items():
+                found.setdefault(row, {}).setdefault(column, []).append(figure)
+    rows = {row: {c: _ends(each) for c, each in cells.items()} for row, cells in found.items()}
+    made = machine("crawl-dedup", *bench.packages)
+    return {"bench": name, "facts": bench.facts, "rounds": rounds, "rows": rows, "machine": made}
 
 
-def _command(case: Case) -> click.Command:
-    def run(json_file: str | None, quick: bool = False, **options: Any) -> None:
-        if quick:
-            options |= case.quick
-        rounds = options.pop("rounds", 1)
-        result = measure(case, rounds, options, terminal.progress(case.name))
-        out_result(result, lambda: shown(result), json_file)
+def _ends(each):
+    return {"median": median(each), "lowest": min(each), "highest": max(each)}
 
-    options = [_option(option) for option in case.options]
-    if case.rounds is not None:
-        options.append(
-            click.Option(
-                ["--rounds"],
-                type=click.IntRange(1),
-                default=case.rounds,
-                show_default=True,
-                help="Number of measurements of each.",
-            )
-        )
-    if case.quick:
-        options.append(
-            click.Option(["--quick"], is_flag=True, help=f"A first look: {case.quick_text}.")
-        )
-    options.append(json_file_option())
-    return click.Command(
-        case.name,
-        callback=run,
-        params=list(options),
-        help=f"{case.measures}\n\n{case.note}",
-        epilog=f"Example: python tests/bench {case.name}{' --quick' if case.quick else ''}",
+
+def shown(result):
+    """Return the figures as a table, with the facts above it and the machine below."""
+
+    def text(ends):
+        middle, *others = ends.values()
+        digits = next((d for d, least in enumerate((100, 10, 1)) if middle >= least), 3)
+        low, high = (f"{each:,.{digits}f}" for each in others)
+        return f"{middle:,.{digits}f}" + (f" ({low} to {high})" if result["rounds"] > 1 else "")
+
+    columns = list(dict.fromkeys(column for cells in result["rows"].values() for column in cells))
+    rows = [
+        (row, *(text(cells[column]) if column in cells else "-" for column in columns))
+        for row, cells in result["rows"].items()
+    ]
+    facts = [f"{name}: {value}" for name, value in result["facts"].items()]
+    how = f"{result['rounds']} rounds: median (lowest to highest)"
+    return "\n".join(
+        [*facts, how, "", terminal.table(("", *columns), rows), "", machine_text(result["machine"])]
     )
 
 
-def json_file_option() -> click.Option:
+def machine(*packages):
+    """Return this machine: cores this process may use, and the versions of those packages that are installed."""
+    packages_found = {}
+    for name in packages:
+        try:
+            packages_found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "architecture": platform.machine(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "packages": packages_found,
+    }
+
+
+def machine_text(made):
+    """Return a machine in one line."""
+    packages = ", ".join(f"{name} {number}" for name, number in made["packages"].items())
+    place = f"{made['cores']} cores, {made['architecture']}, {made['system']}"
+    return f"{place}, Python {made['python']}, {packages}"
+
+
+def json_file_option():
     """Return the option --json [FILE], whose value is for out_result()."""
     return click.Option(
         ["--json", "json_file"],
@@ -253,69 +155,11 @@ def json_file_option() -> click.Option:
     )
 
 
-def out_result(result: object, text: Callable[[], str], json_file: str | None) -> None:
+def out_result(result, text, json_file):
     """Write a result to stdout, as JSON where the file is "-", else as text, and as JSON to a file."""
     if json_file == "-":
-        terminal.out_json(msgspec.to_builtins(result))
+        terminal.out_json(result)
         return
     if json_file is not None:
         Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
     terminal.out_lines(text())
-
-
-def _option(option: Option) -> click.Option:
-    given: dict[str, Any] = {"help": option.help, "default": option.default}
-    shown_default = option.default is not None and option.kind != "flag"
-    if option.kind == "flag":
-        given["is_flag"] = True
-    elif option.kind == "number":
-        given["type"] = click.IntRange(option.least, option.most)
-    elif option.kind == "numbers":
-        given |= {"callback": numbers(option.most or 2**63, option.least), "metavar": "N,N"}
-        given["default"] = ",".join(map(str, option.default)) or None
-    elif option.kind == "choice":
-        given["type"] = click.Choice(option.choices)
-    elif option.kind == "path":
-        given["type"] = click.Path(exists=True, path_type=Path)
-    elif option.kind == "folder":
-        given["type"] = click.Path(file_okay=False, path_type=Path)
-    name = option.name.replace("_", "-")
-    return click.Option([f"--{name}"], show_default=shown_default, **given)
-
-
-def numbers(most: int, least: int = 1) -> Callable[[Any, Any, str | None], tuple[int, ...] | None]:
-    """Return the callback of an option that takes numbers with commas between."""
-
-    def convert(_context: Any, _option: Any, value: str | None) -> tuple[int, ...] | None:
-        if value is None:
-            return None
-        try:
-            found = tuple(int(part) for part in value.split(","))
-        except ValueError:
-            found = ()
-        if not found or not all(least <= number <= most for number in found):
-            raise click.BadParameter(
-                f"{value} must be numbers in {least} .. {most:,}, with commas between"
-            )
-        return found
-
-    return convert
-
-
-def shown(result: Result) -> str:
-    """Return the figures as a table, with the facts above it and the machine below."""
-    columns = list(dict.fromkeys(column for cells in result.rows.values() for column in cells))
-    rows = [
-        (row, *(cells[column].text() if column in cells else "-" for column in columns))
-        for row, cells in result.rows.items()
-    ]
-    facts = [f"{name}: {_plain(value)}" for name, value in result.facts.items()]
-    how = "" if result.rounds == 1 else f"{result.rounds} rounds: median (lowest to highest)"
-    lines = [*facts, *([how] if how else []), "", terminal.table(("", *columns), rows), ""]
-    return "\n".join([*lines, result.machine.text()])
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)

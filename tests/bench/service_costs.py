@@ -1,10 +1,9 @@
 """`python tests/bench service`: what a table service reaches over RESP.
 
-    documents -> a real `dedup serve` -> PROBE single and pipelined, RESERVE + INSERT single and pipelined
-                                      -> RESERVE + INSERT on one core -> single probes at half of the full rate -> latencies
+    documents -> a real `dedup serve` -> PROBE, RESERVE + INSERT in one write, RESERVE + INSERT on one core
 
-Invariants: rates are given for the CPU time of the service's process, system calls included, since the load
-comes from the same machine; latencies are counted from when a probe was due, not from when it was sent.
+Invariant: rates are given for the CPU time of the service's process, system calls included, since the load
+comes from the same machine.
 """
 
 import json
@@ -16,126 +15,90 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from itertools import cycle
 from pathlib import Path
-from selectors import EVENT_READ, BaseSelector, DefaultSelector
-from typing import Any
+from selectors import EVENT_READ, DefaultSelector
 from urllib.parse import urlsplit
 
-from runner import Bench, Progress, Round
-from store_costs import NAMESPACE, keys_of, sketch_of
+from runner import DISTANCE, Bench, case, number
+from store_costs import NAMESPACE, keys_of, page_of
 
 from dedup.demo.loopback import running
 from dedup.model.forms import encode_page
-from dedup.model.page import Document, PageFingerprint
-from dedup.model.recipes import NEWEST
+from dedup.model.page import Document
 from dedup.store import Store
-from dedup.store.index import VALUES
-from dedup.store.segmented_table import read_manifest
 from dedup.wire.resp import pack
 
 QUERIES = 4096  # different probes, in turns; one in eight near a stored document
-CONNECTIONS, PIPELINES = 16, 4  # of single probes, and of pipelined ones
-DEPTH = 64  # pipelined probes of a connection
+CONNECTIONS = 16  # of single probes
 DEEP = 16  # pages reserved in one write, as a spider's turn of the loop makes them
 FIRST = 10**10  # the number of the first page that is reserved: no store is filled so far
-HALF_SECONDS = 4.0
 WAIT_SECONDS = 120.0
 CPUCLOCK_SCHED = 2  # the clock of a process's CPU time, in nanoseconds (clock_getcpuclockid)
-TICK_SECONDS = 0.0001  # between two sendings at half load; counts as part of the time taken
 
 
-@contextmanager
-def open_case(
-    documents: int, distance: int, requests: int, progress: Progress | None = None
-) -> Iterator[Bench]:
-    """Fill a store, serve it, and measure. Raises OSError if the service does not start."""
-    del progress
-    with tempfile.TemporaryDirectory() as folder:
-        queries = _queries(fill(Path(folder), documents, distance))
-        segments = _segments(Path(folder))
-        with serving(Path(folder), distance) as (process, port):
-            pages = Pages(FIRST)
+@case(
+    "service",
+    number("documents", 1_000_000, "Number of documents stored."),
+    DISTANCE,
+    number("requests", 100_000, "Single probes a round; a tenth as many pages are reserved.", 1000),
+    rounds=5,
+    documents=100_000,
+    requests=20_000,
+)
+def command(documents, distance, requests):
+    """Measure a table service: PROBE, RESERVE + INSERT.
 
-            def measure() -> Round:
-                single = _load(process, port, 1, queries, requests)
-                rows = {
-                    "PROBE, single": single,
-                    f"PROBE, pipelined {DEPTH}": _load(process, port, DEPTH, queries, 8 * requests),
-                    "RESERVE + INSERT": _pages(process, port, pages, 1, requests // 10),
-                    f"RESERVE + INSERT, {DEEP} in a write": _pages(
-                        process, port, pages, DEEP, requests // 10
-                    ),
-                }
-                with on_one_core(process):
-                    rows["RESERVE + INSERT, on one core"] = _pages(
-                        process, port, pages, 1, requests // 10
-                    )
-                rate = single["a CPU second"] / 2
-                rows["PROBE, at half load"] = _half(rate, process, port, queries)
-                return rows
-
-            facts = {"documents": documents, "distance": distance, "segments": segments}
-            yield Bench(facts, measure, packages=("hiredis", "uvloop"))
-
-
-def fill(folder: Path, documents: int, distance: int) -> list[int]:
-    """Make the store that is served; return its values."""
+    Rates are for the CPU time of the service's process, as the load comes from the same machine.
+    """
     rng = random.Random(1)
     values = [rng.getrandbits(64) for _ in range(documents)]
-    with Store.open(folder, NAMESPACE, distance) as store:
-        for first in range(0, len(values), 10_000):
-            store.insert_many(
-                [
-                    Document(
-                        f"http://example.com/articles/{first + i}",
-                        PageFingerprint(value, sketch_of(value), 0, 300, NEWEST),
-                        "example.com",
-                        0.0,
-                    )
-                    for i, value in enumerate(values[first : first + 10_000])
-                ]
+    near = (rng.choice(values) ^ 1 << rng.randrange(64) for _ in range(QUERIES))
+    probed = [each if i % 8 == 0 else rng.getrandbits(64) for i, each in enumerate(near)]
+    queries = [pack(("DEDUP.PROBE", NAMESPACE, wired(each))) for each in probed]
+    with tempfile.TemporaryDirectory() as folder:
+        with Store.open(Path(folder), NAMESPACE, distance) as store:
+            for first in range(0, documents, 10_000):
+                some = enumerate(values[first : first + 10_000], first)
+                key = "http://example.com/articles/{}".format
+                store.insert_many([Document(key(i), page_of(v), "example.com") for i, v in some])
+        with serving(Path(folder), distance) as (process, port):
+            pages = new_pages()
+
+            def measure():
+                rows = {"PROBE, single": _probes(process, port, queries, requests)}
+                for depth, name in ((DEEP, f"{DEEP} in a write"), (1, "on one core")):
+                    with on_one_core(process, depth == 1):
+                        rows[f"RESERVE + INSERT, {name}"] = _pages(
+                            process, port, pages, depth, requests // 10
+                        )
+                return rows
+
+            yield Bench(
+                {"documents": documents, "distance": distance}, measure, ("hiredis", "uvloop")
             )
-    return values
 
 
-def _segments(folder: Path) -> list[int]:
-    """Return the sizes of the files that each probe searches: two runs compare if these are alike."""
-    manifest = read_manifest(folder / NAMESPACE / VALUES)
-    return [] if manifest is None else [listed.documents for listed in manifest.segments]
-
-
-def page_of(value: int, identity: int = 0) -> str:
+def wired(value, identity=0):
     """Return a page as commands have it."""
-    page = PageFingerprint(value, sketch_of(value), identity, 300, NEWEST)
-    return encode_page(Document("", page, "example.com")).decode()
+    return encode_page(Document("", page_of(value, identity), "example.com")).decode()
 
 
-def _queries(values: list[int]) -> list[bytes]:
-    """Return probes as they go over the wire."""
-    rng = random.Random(2)
-    made = []
-    for i in range(QUERIES):
-        value = rng.choice(values) ^ 1 << rng.randrange(64) if i % 8 == 0 else rng.getrandbits(64)
-        made.append(pack(("DEDUP.PROBE", NAMESPACE, page_of(value))))
-    return made
+def new_pages():
+    """Yield commands that reserve pages which were never seen before."""
+    chance = random.Random(FIRST)
+    for first in range(FIRST, 2 * FIRST, 1000):
+        for key in keys_of(first, 1000):
+            page = wired(chance.getrandbits(64), chance.getrandbits(64))
+            yield "DEDUP.RESERVE", NAMESPACE, key, page
 
 
 @contextmanager
-def serving(
-    folder: Path, distance: int | None, *options: str
-) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def serving(folder, distance, *options):
     """Serve a folder until the block ends; give the process and its port. Raises OSError."""
     command = ["-m", "dedup", "serve", "--path", str(folder), "--log", "json"]
-    command += ["--listen", "127.0.0.1:0", "--http", "none", *options]
-    if distance is not None:
-        command += ["--distance", str(distance)]
+    command += ["--listen", "127.0.0.1:0", "--http", "none", "--distance", str(distance), *options]
     with running(*command, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         line = process.stdout.readline()
         if not line:
             raise OSError(f"the service did not start: {process.stderr.read()}")
@@ -143,19 +106,18 @@ def serving(
         while '"message":"ready' not in (said := process.stderr.readline()):
             if not said:
                 raise OSError("the service ended before it was ready")
-        assert port is not None
         threading.Thread(target=process.stderr.read, daemon=True).start()  # its log
         yield process, port
 
 
 @contextmanager
-def on_one_core(process: "subprocess.Popen[str]") -> Iterator[None]:
+def on_one_core(process, wanted):
     """Keep the service's loop and this thread on one core until the block ends (Linux).
 
     Where they take turns on two that are idle, each write wakes the other core from its sleep; on a virtual machine
     that takes longer than the command, and is counted as the writer's time. Among other busy processes no core sleeps.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not wanted:
         yield
         return
     both, cores = (0, process.pid), os.sched_getaffinity(0)
@@ -168,7 +130,7 @@ def on_one_core(process: "subprocess.Popen[str]") -> Iterator[None]:
             os.sched_setaffinity(each, cores)
 
 
-def cpu_seconds(process: "subprocess.Popen[str]") -> float:
+def cpu_seconds(process):
     """Return the CPU time of a process so far (Linux; elsewhere 0)."""
     if sys.platform != "linux":
         return 0.0
@@ -179,78 +141,44 @@ def cpu_seconds(process: "subprocess.Popen[str]") -> float:
         return 0.0
 
 
-def _load(
-    process: "subprocess.Popen[str]", port: int, depth: int, queries: list[bytes], count: int
-) -> dict[str, float]:
-    """Keep a number of probes under way on each connection until all were answered."""
-    batches = cycle([b"".join(queries[i : i + depth]) for i in range(0, len(queries), depth)])
-    with connected(port, CONNECTIONS if depth == 1 else PIPELINES) as (connections, ready):
+def _probes(process, port, queries, count):
+    """Keep a probe under way on each connection until all were answered."""
+    with ExitStack() as stack:
+        ready = stack.enter_context(DefaultSelector())
         before, began, answered = cpu_seconds(process), time.perf_counter(), 0
-        under_way = dict.fromkeys(connections, depth)
-        for connection in connections:
-            connection.send(next(batches))
+        for query in queries[:CONNECTIONS]:
+            connection = stack.enter_context(closing(Connection(port)))
+            ready.register(connection.socket, EVENT_READ, connection)
+            connection.send(query)
         while answered < count:
             events = ready.select(WAIT_SECONDS)
             if not events:
-                raise _no_answer()
+                raise OSError(f"the service did not answer within {WAIT_SECONDS:g} s")
             for key, _ in events:
-                arrived = len(key.data.arrived())
-                answered += arrived
-                under_way[key.data] -= arrived
-                if not under_way[key.data]:
-                    key.data.send(next(batches))
-                    under_way[key.data] = depth
+                if key.data.arrived():
+                    answered += 1
+                    key.data.send(queries[answered % len(queries)])
         return _rates(answered, time.perf_counter() - began, cpu_seconds(process) - before)
 
 
-def _no_answer() -> OSError:
-    return OSError(f"the service did not answer within {WAIT_SECONDS:g} s")
-
-
-def _rates(count: int, wall: float, cpu: float) -> dict[str, float]:
+def _rates(count, wall, cpu):
     cpu = max(cpu, 1e-9)
     return {"a CPU second": count / cpu, "us of CPU": cpu / count * 1e6, "a second": count / wall}
 
 
-def _pages(
-    process: "subprocess.Popen[str]", port: int, pages: "Pages", depth: int, count: int
-) -> dict[str, float]:
+def _pages(process, port, pages, depth, count):
     """Reserve new pages and insert them, a number of them in a write; of both the CPU time of a page."""
     with closing(Connection(port)) as connection:
-        commands = pages.reserve(count)
+        commands = [next(pages) for _ in range(count)]
         before, began = cpu_seconds(process), time.perf_counter()
         for i in range(0, count, depth):
             some = commands[i : i + depth]
-            connection.ask(ending("INSERT", some, connection.ask(some)))
+            answers = connection.ask(some)  # a page that happens to be near another has no token
+            tokens = ((each[2], answer[1]) for each, answer in zip(some, answers, strict=True))
+            connection.ask(
+                [("DEDUP.INSERT", NAMESPACE, key, token) for key, token in tokens if token]
+            )
         return _rates(count, time.perf_counter() - began, cpu_seconds(process) - before)
-
-
-def _half(
-    rate: float, process: "subprocess.Popen[str]", port: int, queries: list[bytes]
-) -> dict[str, float]:
-    """Send probes at a steady rate, whatever comes back when."""
-    times: list[float] = []
-    with connected(port, CONNECTIONS) as (connections, ready):
-        due: dict[Connection, deque[float]] = {each: deque() for each in connections}
-        began, before, sent = time.perf_counter(), cpu_seconds(process), 0
-        while (now := time.perf_counter()) < began + HALF_SECONDS or len(times) < sent:
-            if now > began + HALF_SECONDS + WAIT_SECONDS:
-                raise _no_answer()
-            while sent < min(now - began, HALF_SECONDS) * rate:
-                connection = connections[sent % len(connections)]
-                due[connection].append(began + sent / rate)
-                connection.send(queries[sent % len(queries)])
-                sent += 1
-            time.sleep(TICK_SECONDS)  # a selector's own wait is a whole millisecond
-            for key, _ in ready.select(0):
-                answered = key.data.arrived()
-                now = time.perf_counter()
-                times.extend(now - due[key.data].popleft() for _ in answered)
-        found = _rates(sent, time.perf_counter() - began, cpu_seconds(process) - before)
-    times.sort()
-    for name, share in {"p50 ms": 0.5, "p99 ms": 0.99, "p99.9 ms": 0.999}.items():
-        found[name] = times[min(int(len(times) * share), len(times) - 1)] * 1000
-    return found
 
 
 # ------------------------------------------------------------------------- commands, answered
@@ -259,87 +187,39 @@ def _half(
 class Connection:
     """A connection that sends commands and reads their answers. An error among them raises OSError."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         import hiredis
 
         self._hiredis = hiredis
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = hiredis.Reader()
-        self.sent = self.received = 0
 
-    def ask(self, commands: Sequence[tuple[str, ...]]) -> list[Any]:
+    def ask(self, commands):
         """Send commands in one write and return their answers."""
-        pack: Any = self._hiredis.pack_command
-        self.send(b"".join(pack(command) for command in commands))
-        return self.receive(len(commands))
-
-    def send(self, data: bytes) -> None:
-        """Send commands as they go over the wire."""
-        self.socket.sendall(data)
-        self.sent += len(data)
-
-    def receive(self, count: int) -> list[Any]:
-        """Wait for a number of answers."""
-        answers: list[Any] = []
-        while len(answers) < count:
+        self.send(b"".join(map(self._hiredis.pack_command, commands)))
+        answers = []
+        while len(answers) < len(commands):
             answers += self.arrived()
         return answers
 
-    def arrived(self) -> list[Any]:
+    def send(self, data):
+        """Send commands as they go over the wire."""
+        self.socket.sendall(data)
+
+    def arrived(self):
         """Wait until something arrives, and return the answers that are complete with it."""
         read = self.socket.recv(1 << 16)
         if not read:
             raise OSError("the service closed the connection")
-        self.received += len(read)
         self._reader.feed(read)
-        answers: list[Any] = []
+        answers = []
         while (answer := self._reader.gets()) is not False:
             if isinstance(answer, self._hiredis.ReplyError):
                 raise OSError(f"the service answered {answer}")
             answers.append(answer)
         return answers
 
-    def close(self) -> None:
+    def close(self):
         """End it."""
         self.socket.close()
-
-
-@contextmanager
-def connected(port: int, count: int) -> Iterator[tuple[list[Connection], BaseSelector]]:
-    """Connect so many times, until the block ends; give what says on which of them something arrived."""
-    with ExitStack() as stack:
-        connections = [stack.enter_context(closing(Connection(port))) for _ in range(count)]
-        ready = stack.enter_context(DefaultSelector())
-        for connection in connections:
-            ready.register(connection.socket, EVENT_READ, connection)
-        yield connections, ready
-
-
-class Pages:
-    """Pages that were never seen before, and their tokens."""
-
-    def __init__(self, first: int) -> None:
-        self._next = first
-        self._chance = random.Random(first)
-
-    def reserve(self, count: int) -> list[tuple[str, ...]]:
-        """Return commands of a number of new pages."""
-        keys = keys_of(self._next, count)
-        self._next += count
-        made: list[tuple[str, ...]] = []
-        for key in keys:
-            value, identity = (self._chance.getrandbits(64) for _ in range(2))
-            made.append(("DEDUP.RESERVE", NAMESPACE, key, page_of(value, identity)))
-        return made
-
-
-def ending(
-    what: str, commands: Sequence[tuple[str, ...]], answers: Sequence[Any]
-) -> list[tuple[str, ...]]:
-    """Return the commands that end reservations; a page that happens to be near another has none."""
-    return [
-        (f"DEDUP.{what}", NAMESPACE, command[2], answer[1].decode())
-        for command, answer in zip(commands, answers, strict=True)
-        if answer[1] is not None
-    ]

@@ -1,64 +1,51 @@
 """dedup.Table, and Faiss beside it: every stored fingerprint within k.
 
-    data, size, k -> each table is built, and its answers compared with a plain search -> probes, in turns
+    size, k -> each table is built, and its answers compared with a plain search -> probes, in turns
 
-Invariants: all have the same fingerprints and the same queries, on one core; what is measured is CPU time; the
-answers to the first queries are those of a plain search of all values.
+Invariants: all have the same random fingerprints and the same queries (stored ones with 0 to k + 1 bits flipped and new
+ones, in turns), on one core; what is measured is CPU time; the answers to the first queries are those of a plain search.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
-from runner import Bench, Progress, Round
-from table_data import GENERATED, Data, brute_force, check_data, cpu_seconds, cpu_us, make_data
+from runner import DISTANCE, Bench, case, flag, number
 
-from dedup.core.numbers import Array
 from dedup.core.table import PRESETS, Table
 from dedup.model.errors import DedupError, UsageError
 
-CHECK_WORK = 400_000_000  # comparisons of the plain search, at most, but for:
-CHECK_LEAST, CHECK_MOST = 16, 200
-CHECKED_SINGLE = 16
-MOST_SINGLE = 50_000  # probes of a turn: their queries are Python objects
+QUERIES = 1 << 20  # more than any cache holds of what they touch in a large table
+SINGLE = 50_000  # probes of a turn, one by one
+CHECKED = 40
+CHUNK = 1 << 17  # 1 MB of fingerprints: they stay in the cache while they are compared
+TURN_SECONDS = 0.3
 
 
 class Ours:
     """A dedup.Table with a preset; the documents of its values are 0, 1, 2, ..."""
 
-    def __init__(self, k: int, preset: str) -> None:
+    def __init__(self, k, preset):
         self.k, self.table = k, Table(k, preset)
+        self.probe, self.probe_many = self.table.probe, self.table.probe_many
 
-    def insert(self, values: Array, first: int) -> None:
-        """Insert values as the documents first, first + 1, ..."""
+    def insert(self, values, first):
         self.table.insert_many(values, np.arange(first, first + len(values), dtype=np.uint64))
 
-    def queries(self, values: Array) -> Sequence[Any]:
+    def singles(self, values):
         """Return values as probe() takes them."""
         return values.tolist()
 
-    def batch(self, values: Array) -> Any:
+    def batch(self, values):
         """Return values as probe_many() takes them."""
         return values
 
-    def probe(self, query: Any) -> Any:
-        return self.table.probe(query)
+    def found(self, answers):
+        """Return offsets and documents of what probe_many() gave."""
+        return answers[0], answers[1]
 
-    def documents(self, answer: Any) -> list[int]:
-        """Return the documents of an answer of probe(), ascending."""
-        return sorted(match.document for match in answer)
-
-    def probe_many(self, batch: Any) -> Any:
-        return self.table.probe_many(batch)
-
-    def documents_many(self, answers: Any) -> list[list[int]]:
-        """Return the documents of the answers of probe_many(), ascending, query by query."""
-        return _split(answers[0], answers[1])
-
-    def once(self, size: int) -> dict[str, float]:
+    def once(self, size):
         """Return what is measured once."""
         with TemporaryDirectory() as folder:
             path = Path(folder) / "saved"
@@ -66,55 +53,38 @@ class Ours:
             seconds = cpu_seconds(lambda: Table.load(path, self.k))
         return {"B each": self.table.stats().bytes / size, "load k/s": size / seconds / 1e3}
 
-    def remove(self, values: Array, first: int) -> None:
-        """Remove what was inserted."""
-        for document, value in enumerate(values.tolist(), first):
-            self.table.remove(value, document)
-
 
 class Faiss:
     """A binary index of Faiss. Its radius is strict: k + 1 finds what lies within k."""
 
-    def __init__(self, k: int, index: Any) -> None:
+    def __init__(self, k, index):
         self.k, self._index = k, index
 
-    def insert(self, values: Array, first: int) -> None:
-        assert self._index.ntotal == first
+    def insert(self, values, first):
         self._index.add(self.batch(values))
 
-    def queries(self, values: Array) -> Sequence[Any]:
+    def singles(self, values):
         codes = self.batch(values)
         return [codes[i : i + 1] for i in range(len(codes))]
 
-    def batch(self, values: Array) -> Any:
+    def batch(self, values):
         return np.ascontiguousarray(values).view(np.uint8).reshape(-1, 8)
 
-    def probe(self, query: Any) -> Any:
+    def probe(self, query):
         return self._index.range_search(query, self.k + 1)
 
     probe_many = probe
 
-    def documents(self, answer: Any) -> list[int]:
-        return sorted(answer[2].tolist())
+    def found(self, answers):
+        return answers[0], answers[2]
 
-    def documents_many(self, answers: Any) -> list[list[int]]:
-        return _split(answers[0], answers[2])
-
-    def once(self, _size: int) -> dict[str, float]:
+    def once(self, size):
         return {}
 
 
-Contender = Ours | Faiss
-
-
-def _split(offsets: Any, documents: Any) -> list[list[int]]:
-    ends, listed = offsets.tolist(), documents.tolist()
-    return [sorted(listed[ends[i] : ends[i + 1]]) for i in range(len(ends) - 1)]
-
-
-def contenders(k: int, *, peers: bool) -> dict[str, Contender]:
+def contenders(k, peers):
     """Return ours, and the two of Faiss that are exact. Raises UsageError if it is not installed."""
-    made: dict[str, Contender] = {f"dedup {preset}": Ours(k, preset) for preset in PRESETS}
+    made = {f"dedup {preset}": Ours(k, preset) for preset in PRESETS}
     if peers:
         try:
             import faiss
@@ -128,79 +98,86 @@ def contenders(k: int, *, peers: bool) -> dict[str, Contender]:
     return made
 
 
-@contextmanager
-def open_case(
-    data: str, size: int, distance: int, peers: bool, progress: Progress | None = None
-) -> Iterator[Bench]:
-    """Build every contender. Raises UsageError for data that is not there or too little, OSError if unread."""
-    del progress
-    check_data(data)
-    made = make_data(data, size, 1, distance)
-    count = min(max(CHECK_LEAST, CHECK_WORK // len(made.stored)), CHECK_MOST)
-    expected = brute_force(made.stored, made.queries[:count], distance)
-    running = {
-        name: _Running(name, contender, made, expected)
-        for name, contender in contenders(distance, peers=peers).items()
+@case(
+    "tables",
+    number("size", 1_000_000, "Number of fingerprints stored.", 64, 2**31 - 2),
+    DISTANCE,
+    flag("peers", "Measure Faiss, too."),
+    rounds=5,
+    size=100_000,
+)
+def command(size, distance, peers):
+    """Measure dedup.Table: probes, memory, changes; beside Faiss."""
+    rng = np.random.default_rng(1)
+    stored, later = (rng.integers(0, 2**64, n, dtype=np.uint64) for n in (size, size // 20))
+    queries = rng.integers(0, 2**64, min(QUERIES, size), dtype=np.uint64)
+    near = queries[::2]
+    near[:] = stored[rng.integers(0, size, len(near))]
+    for _ in range(distance + 1):
+        bits = np.uint64(1) << rng.integers(0, 64, len(near), dtype=np.uint64)
+        near ^= np.where(rng.random(len(near)) < 0.6, bits, np.uint64(0))
+    expected = plain_search(stored, queries[:CHECKED], distance)
+    built, running = {}, contenders(distance, peers)
+    for name, one in running.items():
+        seconds = cpu_seconds(lambda one=one: one.insert(stored, 0))
+        built[name] = {"build k/s": size / seconds / 1e3, **one.once(size)}
+        check(name, one, queries[:CHECKED], expected)
+
+    def turn(name, one):
+        few = one.singles(queries[:SINGLE])
+        some = dict(built[name])
+        some["us a probe"] = us(lambda part: [one.probe(each) for each in part], few)
+        some["us, batched"] = us(one.probe_many, one.batch(queries))
+        if isinstance(one, Ours):
+            some["insert k/s"] = len(later) / cpu_seconds(lambda: one.insert(later, size)) / 1e3
+            for document, value in enumerate(later.tolist(), size):
+                one.table.remove(value, document)
+        return some
+
+    facts = {
+        "stored": size,
+        "distance": distance,
+        "matches a probe": sum(map(len, expected)) / CHECKED,
     }
-
-    def measure() -> Round:
-        return {name: one.turn() for name, one in running.items()}
-
-    facts: dict[str, Any] = {"data": data if data in GENERATED else Path(data).name}
-    facts |= {"stored": len(made.stored), "distance": distance, "checked": count}
-    facts["matches a probe"] = sum(map(len, expected)) / count
-    yield Bench(facts, measure, ("faiss-cpu", "numpy"), "us, batched")
+    rows = lambda: {name: turn(name, one) for name, one in running.items()}  # noqa: E731
+    yield Bench(facts, rows, ("faiss-cpu", "numpy"), "us, batched")
 
 
-class _Running:
-    """A contender that is built, and what was measured of it once. Raises DedupError for a wrong answer."""
-
-    def __init__(
-        self, name: str, contender: Contender, data: Data, expected: list[list[int]]
-    ) -> None:
-        self._contender, self._data, self._turns = contender, data, 0
-        size = len(data.stored)
-        seconds = cpu_seconds(lambda: contender.insert(data.stored, 0))
-        self._once = {"build k/s": size / seconds / 1e3, **contender.once(size)}
-        if wrong := mistakes(contender, data.queries[: len(expected)], expected):
-            raise DedupError(f"{name}: {wrong} of {len(expected)} answers are wrong")
-
-    def turn(self) -> dict[str, float]:
-        """Return microseconds a probe, one query a call and many, changes, and what was measured once."""
-        contender, begin = self._contender, self._turns * MOST_SINGLE
-        self._turns += 1
-
-        def single(queries: Sequence[Any]) -> None:
-            for query in queries:
-                contender.probe(query)
-
-        few = np.take(self._data.queries, np.arange(begin, begin + MOST_SINGLE), mode="wrap")
-        all_of_them = np.roll(self._data.queries, -begin)
-        probes = {
-            "us a probe": cpu_us(single, few, contender.queries),
-            "us, batched": cpu_us(contender.probe_many, all_of_them, contender.batch),
-        }
-        changes = self._change(contender) if isinstance(contender, Ours) else {}
-        return {**probes, **self._once, **changes}
-
-    def _change(self, contender: Ours) -> dict[str, float]:
-        values, first = self._data.later[0], len(self._data.stored)
-        inserting = cpu_seconds(lambda: contender.insert(values, first))
-        removing = cpu_seconds(lambda: contender.remove(values, first))
-        return {
-            "insert k/s": len(values) / inserting / 1e3,
-            "remove k/s": len(values) / removing / 1e3,
-        }
+def check(name, one, queries, expected):
+    """Raise DedupError if answers in a batch are not those of the plain search."""
+    offsets, documents = one.found(one.probe_many(one.batch(queries)))
+    parts = np.split(np.asarray(documents), np.asarray(offsets)[1:-1].astype(int))
+    if wrong := sum(
+        sorted(got.tolist()) != want for got, want in zip(parts, expected, strict=True)
+    ):
+        raise DedupError(f"{name}: {wrong} of {len(expected)} answers are wrong")
 
 
-def mistakes(contender: Contender, queries: Array, expected: list[list[int]]) -> int:
-    """Return how many queries have an answer, in a batch or alone, that is not the expected one."""
-    many = contender.documents_many(contender.probe_many(contender.batch(queries)))
-    single = [
-        contender.documents(contender.probe(query))
-        for query in contender.queries(queries[:CHECKED_SINGLE])
-    ]
-    return sum(
-        got != want or (i < len(single) and single[i] != want)
-        for i, (got, want) in enumerate(zip(many, expected, strict=True))
-    )
+def plain_search(stored, queries, k):
+    """Return for each query the documents of all stored values within k, ascending."""
+    found = [[] for _ in queries]
+    for begin in range(0, len(stored), CHUNK):
+        chunk = stored[begin : begin + CHUNK]
+        for answer, query in zip(found, queries, strict=True):
+            left = chunk ^ query
+            for _ in range(k):
+                left &= left - np.uint64(1)
+            answer.extend((np.flatnonzero(left == 0) + begin).tolist())
+    return found
+
+
+def cpu_seconds(call):
+    """Return the CPU seconds that a call takes."""
+    begin = time.process_time()
+    call()
+    return max(time.process_time() - begin, 1e-9)
+
+
+def us(probe, queries):
+    """Return CPU microseconds a query, of as many as take about TURN_SECONDS."""
+    count = min(4, len(queries))
+    while True:
+        took = cpu_seconds(lambda: probe(queries[:count]))  # noqa: B023 - called here
+        if took >= TURN_SECONDS / 4 or count == len(queries):
+            return took / count * 1e6
+        count = min(4 * count, len(queries))

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 import click
-from runner import json_file_option, machine, out_result
+from runner import json_file_option, machine, machine_text, out_result
 
 from crawls.judge import SUMS, Contents, judged, summed
 from crawls.real import RealSpider, public_spiders, real_site
@@ -208,7 +208,7 @@ def crawls(quick: bool, build: bool, json_file: str | None, jobs: int, **given: 
                 failed[name] = str(error)
             if report:
                 report(number + 1, len(running))
-    made = machine("crawl-dedup", "scrapy", "datasketch", "resiliparse").text()
+    made = machine_text(machine("crawl-dedup", "scrapy", "datasketch", "resiliparse"))
     result = {"bench": "crawls", "python": plan.python, "rows": rows, "all": summed(rows)}
     result |= {"failed": failed, "machine": made}
     out_result(result, lambda: shown(result), json_file)

@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from figure_pages import tables
 from page_figures import between, put
 from runner import machine
@@ -152,7 +151,7 @@ def entry(name: str, found: Any) -> Any:
         "command": what.command,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip(),
-        "machine": msgspec.to_builtins(machine()),
+        "machine": machine(),
         "figures": what.kept(found),
     }
 
