@@ -75,23 +75,6 @@ def test_token_hashes_equal_the_oracle(tokens: list[bytes]) -> None:
     assert token_hashes(tokens, recipe=KEYED).tolist() == expected
 
 
-@pytest.mark.parametrize("vector", GOLDEN["token_hashes"], ids=lambda vector: vector["token"])
-def test_token_hashes_are_golden(vector: dict[str, str]) -> None:
-    """Token hashes, public and keyed, are those of the specification."""
-    for name, recipe in (("public", None), ("keyed", KEYED)):
-        (found,) = token_hashes([vector["token"]], recipe=recipe)
-        assert hex_fingerprint(int(found)) == vector[name]
-
-
-@pytest.mark.parametrize("vector", GOLDEN["shingle_hashes"], ids=lambda v: " ".join(v["tokens"]))
-def test_shingle_hashes_are_golden(vector: dict[str, Any]) -> None:
-    """A text of one shingle has a sketch of that shingle alone."""
-    sketch = oracle.sketch_of([int(vector["hash"], 16)])
-    assert fingerprint_text(" ".join(vector["tokens"])).sketch == sketch
-    hashes = [*token_hashes(vector["tokens"]).tolist(), 0, 0]
-    assert hex_fingerprint(oracle.shingle_hash(*hashes[:3])) == vector["hash"]
-
-
 @pytest.mark.parametrize(
     ("token", "algorithm", "seed", "expected"),
     [
@@ -145,13 +128,6 @@ def test_simhash_of_many_hashes_equals_the_oracle() -> None:
     hashes = np.random.default_rng(1).integers(0, ALL, 20_011, dtype=np.uint64, endpoint=True)
     hashes[:12_000] |= np.uint64(0xFF00FF)
     assert simhash(hashes) == oracle.simhash(hashes.tolist())
-
-
-@pytest.mark.parametrize("vector", GOLDEN["simhash"], ids=lambda vector: vector["value"])
-def test_simhash_is_golden(vector: dict[str, Any]) -> None:
-    """The examples of the specification, those of research/peers.md among them."""
-    hashes = np.array([int(digits, 16) for digits in vector["hashes"]], dtype=np.uint64)
-    assert hex_fingerprint(simhash(hashes, vector["weights"])) == vector["value"]
 
 
 def test_compatible_fingerprints_can_be_made() -> None:
@@ -232,21 +208,6 @@ def test_fingerprints_of_text_equal_the_oracle(text: str) -> None:
     """Tokens of any script, cut, paired and hashed, give the same value, sketch and count."""
     page = oracle.read_text(text)
     assert fingerprint_text(text) == as_reading(page).fingerprint
-
-
-@pytest.mark.parametrize("vector", GOLDEN["texts"], ids=lambda vector: vector["text"][:20])
-def test_texts_are_golden(vector: dict[str, Any]) -> None:
-    """The texts of the specification, in many scripts, public and keyed."""
-    public = fingerprint_text(vector["text"])
-    keyed = fingerprint_text(vector["text"], recipe=KEYED)
-    assert (hex_fingerprint(public.value), public.sketch.hex()) == (
-        vector["value"],
-        vector["sketch"],
-    )
-    assert hex_fingerprint(keyed.value) == vector["keyed_value"]
-    assert keyed.sketch.hex() == vector["keyed_sketch"]
-    assert (public.features, public.title, public.canonical) == (vector["features"], 0, 0)
-    assert [w for block in main_words(vector["text"]) for w in block.tokens] == vector["tokens"]
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b7", "12", "1,5", "x", "٣", "²"])), max_size=6))
@@ -667,15 +628,6 @@ def test_canonical_urls_equal_the_oracle(href: str, in_folder: bool) -> None:
         f'<link rel=canonical href="{href}">', url="http://h/d/x" if in_folder else None
     )
     assert page.canonical == canonical_of(oracle.target_of(href.encode(), b"/d/" * in_folder))
-
-
-@pytest.mark.parametrize("vector", GOLDEN["targets"], ids=lambda vector: vector["href"][:30])
-def test_targets_are_golden(vector: dict[str, Any]) -> None:
-    """The targets of the specification."""
-    html = f'<link rel=canonical href="{vector["href"]}">'
-    page = fingerprint(html, url=f"http://h{vector['directory']}x")
-    target = vector["target"]
-    assert page.canonical == canonical_of(None if target is None else target.encode())
 
 
 TITLES = st.lists(

@@ -8,22 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needing import linux_only
-from table_oracle import DISTANCES, KINDS, neighbourhoods, scan_clusters, scan_pairs
+from table_oracle import neighbourhoods, scan_clusters, scan_pairs
 
 from dedup.core.pairs import find_all, find_clusters, memory_needed
-
-
-@pytest.mark.parametrize(
-    ("k", "kind"), [(k, kind) for k in DISTANCES for i, kind in enumerate(KINDS) if (i + k) % 2]
-)
-def test_all_pairs_are_those_of_a_scan(k: int, kind: str) -> None:
-    """find_all gives each pair within k once, sorted, and (x, x) for a value that is repeated."""
-    values = KINDS[kind](np.random.default_rng(k), 150)
-    values[:20] = values[20:40]
-    values[0] = values[1] = values[2]
-    found = find_all(values, k)
-    assert (found.dtype, found.shape[1]) == (np.uint64, 2)
-    assert found.tolist() == scan_pairs(values, k)
 
 
 @settings(deadline=None)

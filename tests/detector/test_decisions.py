@@ -6,7 +6,7 @@ Through the interface alone, as in test_detectors.py, where every kind of detect
 from __future__ import annotations
 
 import pytest
-from detecting import ONES, A, B, C, accept, bits, flat_neighbours, page, saying
+from detecting import ONES, A, B, accept, bits, flat_neighbours, page, saying
 from msgspec.structs import replace
 from sketches import differing
 
@@ -14,29 +14,10 @@ from dedup.core.fingerprint import near_duplicate
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 
-DETECTORS = ["folder", "service in a loop"]
-
 
 def further(sketched: int) -> int:
     """One bit more than these, which are bits(n)."""
     return sketched << 1 | 1
-
-
-def test_distances_decide_at_the_bit(opens):
-    """Within distance and similarity it is a near-duplicate, one bit further it is not."""
-    detector = opens(distance=3, similarity=0.8)
-    accept(detector, page(), A)
-    limit = differing(0.8)
-    for value, sketched, status in (
-        (3, limit, "near_duplicate"),
-        (3, further(limit), "unique"),
-        (4, 0, "unique"),
-        (0, limit, "near_duplicate"),
-        (0, further(limit), "unique"),
-    ):
-        verdict = detector.reserve(page(bits(value), sketched), B)
-        assert verdict.status == status
-        detector.release(verdict)
 
 
 ELSEWHERE = "http://another.org/b"
@@ -160,36 +141,6 @@ def test_min_features_may_be_zero(opens):
     assert detector.reserve(page(features=0), B).status == "near_duplicate"
 
 
-def test_an_exempt_page_is_reserved_and_becomes_an_original(detector):
-    """A reason given by the caller comes first: the page is kept, inserted, and drops others."""
-    accept(detector, page(), A)
-    verdict = detector.reserve(page(), B, exempt="start")
-    assert (verdict.status, verdict.reason, verdict.of) == ("exempt", "start", None)
-    assert not detector.insert(verdict)
-    detector.forget(A)
-    assert detector.reserve(page(), C).of == B
-
-
-def test_the_most_similar_match_is_named(detector):
-    """Of several: greatest similarity, then least distance, then smallest key."""
-    for key, value, sketched in (
-        ("http://d.com/", 0, 9),
-        ("http://c.com/", 3, 5),
-        ("http://b.com/", 2, 5),
-        ("http://a.com/", 2, 5),
-    ):
-        accept(detector, page(bits(value), bits(sketched)), key, exempt="start")
-    verdict = detector.reserve(page(), A)
-    assert (verdict.of, verdict.distance) == ("http://a.com/", 2)
-    assert verdict.similarity == detector.probe(page())[0].similarity
-    assert [n.key for n in detector.probe(page())] == [
-        "http://a.com/",
-        "http://b.com/",
-        "http://c.com/",
-        "http://d.com/",
-    ]
-
-
 def test_probe_gives_distances_and_takes_nothing(detector):
     """probe() returns stored near-duplicates only, and reserves nothing."""
     accept(detector, page(bits(2), identity=saying(1)), A)
@@ -202,62 +153,6 @@ def test_probe_gives_distances_and_takes_nothing(detector):
     assert flat_neighbours(found) == [(A, 2, 1.0, "unknown", "example.com")]
     assert detector.probe(page(ONES)) == []
     assert detector.info()["in_flight"] == 1
-
-
-@pytest.mark.parametrize("inserted", [True, False])
-@pytest.mark.parametrize(
-    ("mine", "theirs", "said"),
-    [
-        (saying(1), saying(2), "other"),
-        (saying(1), saying(1), "same"),
-        (saying(0, 1), saying(0, 2), "other"),
-        (saying(0, 1), saying(0, 1), "same"),
-        (saying(1, 1), saying(1, 2), "other"),  # one title, but another canonical URL
-        (saying(1, 1), saying(2, 1), "other"),
-        (saying(1, 1), saying(1, 0), "same"),  # only one declares a canonical URL
-        (saying(1, 0), saying(0, 1), "unknown"),
-        (saying(), saying(1, 1), "unknown"),
-        (saying(), saying(), "unknown"),
-    ],
-)
-def test_a_page_that_is_another_by_its_own_word_is_kept(detector, inserted, mine, theirs, said):
-    """Alike text with another title, or another canonical URL, is kept, with a token.
-
-    The verdict names the page that it is like, once that one is inserted.
-    """
-    original = detector.reserve(page(identity=theirs), A)
-    if inserted:
-        detector.insert(original)
-    dropped = "near_duplicate" if inserted else "pending"
-    alike = page(bits(1), bits(5), identity=mine)
-    unguarded = detector.reserve(alike, B, guard=False)
-    assert (unguarded.status, unguarded.of, unguarded.identity) == (dropped, A, said)
-    verdict = detector.reserve(alike, B)
-    if said == "other":
-        assert (verdict.status, verdict.reason) == ("exempt", "other_title")
-        named = (A, "other") if inserted else (None, None)
-        assert verdict.token is not None
-        assert (verdict.of, verdict.identity) == named
-        detector.release(verdict)
-    else:
-        assert verdict == unguarded
-
-
-def test_of_another_site_a_page_says_nothing(detector):
-    """Titles and canonical URLs are compared within a site only: a copy elsewhere is dropped."""
-    accept(detector, page(identity=saying(1, 1)), A)
-    for key in (ELSEWHERE, "no URL"):
-        verdict = detector.reserve(page(bits(1), identity=saying(2, 2)), key)
-        assert (verdict.status, verdict.identity) == ("near_duplicate", "unknown")
-
-
-def test_word_for_word_the_same_is_no_other_page(detector):
-    """Where value and sketch are the same, what the two pages say counts for nothing."""
-    accept(detector, page(identity=saying(1)), A)
-    verdict = detector.reserve(page(identity=saying(2)), B)
-    assert (verdict.status, verdict.identity) == ("near_duplicate", "unknown")
-    kept = detector.reserve(page(bits(1), identity=saying(2)), B)
-    assert (kept.status, kept.reason) == ("exempt", "other_title")
 
 
 def test_equal_text_under_one_canonical_url_is_one_page(detector):

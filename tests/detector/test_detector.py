@@ -6,16 +6,11 @@ Against a model of the rules it is held in test_detector_model.py. What every de
 import os
 import subprocess
 import sys
-import tempfile
 import textwrap
-from unittest import mock
 
 import msgspec
 import pytest
-from detecting import ONES, RECIPE, A, B, C, Clock, accept, bits, page, saying
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sizes import examples
+from detecting import ONES, RECIPE, A, B, C, page
 
 import dedup
 import dedup.detector.reservations
@@ -73,82 +68,10 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
         assert resumed.reserve(page(0), C).status == "near_duplicate"
 
 
-def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(detector):
-    """A recrawl of near-duplicates that were all accepted keeps every one of them."""
-    detector.insert(detector.reserve(page(), A))
-    detector.insert(detector.reserve(page(), B, exempt="start"))
-    for key in (A, B):
-        verdict = detector.reserve(page(bits(1)), key)
-        assert verdict.status == "refetch"
-        detector.insert(verdict)
-    assert len(detector) == 2
-
-
 # --------------------------------------------------------------------------- the decision
 
 
-def test_the_guard_looks_at_every_match(detector):
-    """A page counts as a near-duplicate of those matches that are not other pages by their own word:
-    not of the most similar, and of one in flight only once that is inserted."""
-    accept(detector, page(identity=saying(1)), A)
-    second = detector.reserve(page(bits(3), bits(9), identity=saying(2)), B)
-    assert second.reason == "other_title"
-    copy = page(bits(1), bits(3), identity=saying(2))
-    verdict = detector.reserve(copy, C)
-    assert (verdict.status, verdict.of) == ("pending", B)
-    detector.insert(second)
-    verdict = detector.reserve(copy, C)
-    assert (verdict.status, verdict.of) == ("near_duplicate", B)
-
-
 # ------------------------------------------------------------------------- ending a reservation
-
-
-def test_an_expired_reservation_is_inserted_all_the_same(detector, clock):
-    """After expiry insert() stores, and tells that a near-duplicate was inserted meanwhile."""
-    verdict = detector.reserve(page(), A)
-    clock.now += 600
-    other = detector.reserve(page(), B)
-    assert other.status == "unique"
-    assert detector.insert(other) is False
-    assert detector.insert(verdict) is True
-    assert len(detector) == 2
-    assert detector.reserve(page(), A).status == "refetch"
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    values=st.lists(st.integers(0, 9).map(lambda n: bits(5 * n)), min_size=1, max_size=12),
-    sizes=st.lists(st.integers(1, 5), min_size=12, max_size=12),
-    recent=st.sampled_from([1, 64]),
-)
-def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, recent):
-    """Of pages that were all unique when they were reserved, those are late that a scan finds late.
-
-    So it is one by one or together, and however many were inserted in between.
-    """
-    clock = Clock()
-    with (
-        mock.patch.object(dedup.detector.reservations, "RECENT", recent),
-        tempfile.TemporaryDirectory() as folder,
-        dedup.open(folder, clock=clock) as detector,
-    ):
-        verdicts = []
-        for number, value in enumerate(values):
-            clock.now += 600  # the ones before have expired
-            verdicts.append(detector.reserve(page(value), f"http://example.com/{number}"))
-        assert {verdict.status for verdict in verdicts} == {"unique"}
-        late = []
-        while verdicts:
-            size = sizes.pop()
-            late += detector.insert_many(verdicts[:size])
-            verdicts = verdicts[size:]
-        expected = [
-            any((value ^ other).bit_count() <= 8 for other in values[:number])
-            for number, value in enumerate(values)
-        ]
-        assert late == expected
-        assert len(detector) == len(values)
 
 
 # ------------------------------------------------------------------------------------- opening
