@@ -9,6 +9,7 @@ from fuzzing_resp import LIMITS, Wire, command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
+from sketches import sketch
 
 import dedup
 from dedup.model.recipes import NEWEST
@@ -65,6 +66,13 @@ options = st.sampled_from(
 pages = st.builds(
     lambda key, value, token, some: reserve(key, value, token, *some), keys, values, tokens, options
 )
+probes = st.builds(
+    lambda value, digits, some, ns: command("DEDUP.PROBE", ns, page(value, sketch=digits), *some),
+    values,
+    st.sampled_from([sketch().hex(), sketch().hex().upper(), "00" * 37, "z" + "0" * 73, "ab"]),
+    st.sampled_from([(), ("COUNT", 1), ("FIELDS", "on"), ("DISTANCE", 1), ("DISTANCE", 99)]),
+    st.sampled_from(["d", "d", "none"]),
+)
 brought = st.sampled_from(
     [(), ("PAID", 0), ("PAID", 1), ("ITEMS", "ab"), ("items", "cd"), ("ITEMS", "x")]
 )
@@ -83,14 +91,16 @@ wrong = st.sampled_from(
         command("DEDUP.RELEASE"),
         command("DEDUP.RELEASE", "d", "k"),
         command("DEDUP.FORGET", "d", "http://example.com/1"),
+        command("DEDUP.INFO", "x"),
         command("PING"),
+        b"PING\r\n",
     ]
 )
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(
-    commands=st.lists(st.one_of(pages, pages, pages, endings, wrong), max_size=50),
+    commands=st.lists(st.one_of(pages, pages, pages, probes, probes, endings, wrong), max_size=50),
     cuts=st.sets(st.integers(1, 20_000), max_size=4),
 )
 def test_commands_of_one_read_are_answered_as_if_each_came_alone(tmp_path_factory, commands, cuts):

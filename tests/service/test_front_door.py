@@ -11,9 +11,6 @@ import redis
 from commands import ONCE, command, insert, page, probe, reserve, spread
 from needing import linux_only
 from services import Serving, few_files
-from sketches import sketch
-
-SKETCH = sketch().hex()
 
 
 def lines(serving, since):
@@ -46,12 +43,6 @@ def test_a_key_gives_no_endless_domain(serving, client):
     client.execute_command("DEDUP.INSERT", "hosts", key, token)
     found = probe(client, "hosts", 0x0123456789ABCDEF, 0, "FIELDS", "on")
     assert [json.loads(row[4])["domain"] for row in found] == [""]
-
-
-def test_a_probe_with_a_long_domain_is_refused(serving, client):
-    """So is the domain of a probe."""
-    with pytest.raises(redis.ResponseError, match="^LIMIT "):
-        client.execute_command("DEDUP.PROBE", "long", page(domain="d" * 257))
 
 
 def crowd(client, ns, count, length):

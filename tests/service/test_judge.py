@@ -150,29 +150,12 @@ def test_of_several_each_has_its_answer(serving, ns):
     assert "http://[" in found["results"][2]["error"]["message"]
 
 
-def test_a_fault_of_one_page_is_in_its_place(serving, ns):
-    """Also where it is the only one of `pages`; of a page without `pages` it is the request's."""
-    status, found = judge(serving, ns=ns, pages=[{"url": "http://[", "html": PAGE}])
-    assert (status, [each["error"]["code"] for each in found["results"]]) == (200, ["ERR"])
-    assert judge(serving, ns=ns, url="http://[", html=PAGE)[0] == 400
-
-
 @pytest.mark.parametrize("url", ["", "/x", "abc", "//a.example/x", "http:", "http:///x"])
 def test_a_url_is_whole(serving, ns, url):
     """What is relative would be one document for all sites."""
     status, found = judge(serving, ns=ns, url=url, html=PAGE)
     assert status == 400
     assert f"the URL {url!r}: it is not the whole URL" in found["error"]["message"]
-
-
-def test_the_second_member_of_a_gzip_is_read(serving, ns):
-    """A page whose end is in another member is the page, not its beginning."""
-    end = "<article><p>" + " ".join(f"other{i}" for i in range(300))
-    _, first = judge(serving, ns=ns, url="http://a.example/1", html=PAGE)
-    insert(serving, ns, first["key"], first["token"])
-    whole = gzip.compress(PAGE.encode()) + gzip.compress(end.encode())
-    status, found = ask(serving, f"/v1/judge?ns={ns}&url=http://a.example/2", whole, GZIP)
-    assert (status, found["status"]) == (200, "unique")
 
 
 @pytest.mark.parametrize(

@@ -340,7 +340,7 @@ EVENTS = {
     "Move the documents to a new topic": f"{HERE}::test_documents_are_moved_to_a_new_topic",
     "A record that cannot be read": "wire/test_kafka.py::test_a_record_that_cannot_be_read_is_never_skipped",
     "A service was down for longer than `delete.retention.ms`":
-        "service/test_service_kafka.py::test_a_recreated_topic_is_refused_and_rebuild_starts_over",
+        "service/test_replica.py::test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told",
 }  # fmt: skip
 
 

@@ -7,7 +7,6 @@ import time
 
 import jsonschema
 import pytest
-from crawling import wait_for
 from services import RECIPE, Serving
 
 TOKEN = "a token of sixteen bytes and more"
@@ -360,29 +359,3 @@ def test_a_chunked_body_is_bounded_too(hasty):
     answer = sent(hasty, head + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 50)
     assert answer.startswith(b"HTTP/1.1 413 ") or not answer
     assert hasty.get("/livez")[0] == 200
-
-
-def test_too_many_connections_end_and_others_are_served(serving):
-    """Beyond the bound idle connections make room for new ones, which are answered."""
-    with contextlib.ExitStack() as stack:
-        request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        answers = []
-        for _ in range(60):
-            plain = stack.enter_context(
-                socket.create_connection(("127.0.0.1", serving.http_port), timeout=120)
-            )
-            with contextlib.suppress(ConnectionError):
-                plain.sendall(request)
-                answers.append(plain.recv(65536))
-        assert [answer[:12] for answer in answers] == [b"HTTP/1.1 200"] * 60
-        text = serving.get("/metrics")[1].decode()
-        assert float(text.partition("\ndedup_http_connections ")[2].split()[0]) <= 40
-    wait_for(lambda: _serves(serving))
-
-
-def _serves(serving) -> bool:
-    """Whether a new connection is served; those that ended may be counted a little longer."""
-    try:
-        return serving.get("/livez")[0] == 200
-    except OSError:
-        return False

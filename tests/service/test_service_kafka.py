@@ -9,7 +9,7 @@ import time
 import pytest
 import redis
 from commands import command, insert, page, probe, reserve, spread
-from log_services import VALUE, client, event, ready, serving, until, write_records
+from log_services import VALUE, client, ready, serving, until
 from logs import log_config, read, replayed
 from services import Serving
 
@@ -108,23 +108,6 @@ def test_an_insert_is_refused_at_once_while_kafka_hangs(one_broker, tmp_path):
         one_broker.resume(1)
         until(lambda: ready(service)["status"] == "ok", "it never came back")
         assert at.execute_command("DEDUP.INSERT", "d", "http://b/1", token) == "OK"
-
-
-@pytest.mark.long
-def test_a_recreated_topic_is_refused_and_rebuild_starts_over(kafka, tmp_path):
-    """Another log than before ends the start with status 1 and words; --rebuild takes it."""
-    config, other = log_config(kafka), log_config(kafka)
-    with serving(tmp_path, config) as service, client(service) as at:
-        insert(at, "d", "http://a/1")
-        until(lambda: probe(at, "d", VALUE))
-    write_records(other, [event("http://b/1", spread(3))])
-    service = serving(tmp_path, other, wait=False)
-    service.start()
-    assert service.ended() == 1
-    until(lambda: any("--rebuild" in line for line in service.log))
-    with serving(tmp_path, other, "--rebuild") as service, client(service) as at:
-        assert probe(at, "d", VALUE) == []
-        assert probe(at, "d", spread(3)) == [["http://b/1", 0, "1.0000"]]
 
 
 def test_sigterm_waits_for_kafkas_acknowledgements(kafka, tmp_path):

@@ -16,7 +16,6 @@ import pytest
 import redis
 from commands import command, insert, page, probe, reserve, spread
 from crawling import wait_for
-from forking import completed
 from needing import linux_only
 from services import RECIPE, Serving, few_files
 from sketches import sketch
@@ -27,7 +26,6 @@ from dedup.service.core.config import Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Operations
 
-SKETCH = sketch().hex()
 SHORT = {
     "greeting_seconds": 1.0,
     "command_seconds": 1.0,
@@ -161,21 +159,6 @@ def test_policies_are_bounded_and_come_back(client):
             asked = ["SIMILARITY", hundredths / 100]
             found = probe(client, "policies", 0x0123456789ABCDEF, 0b111, *asked)
             assert found == ([["k", 0, "0.9960"]] if hundredths <= 99 else [])
-
-
-def test_too_many_connections_are_told_so(serving, client):
-    """Beyond the bound a connection gets an error and ends; those before it go on."""
-    assert client.ping()
-    with contextlib.ExitStack() as stack:
-        answers = []
-        for _ in range(60):
-            plain = stack.enter_context(serving.connect())
-            with contextlib.suppress(ConnectionError):
-                plain.sendall(PING)
-                answers.append(plain.recv(100))
-        assert 40 <= answers.count(b"+PONG\r\n") <= 50
-        assert any(b"max number of clients" in answer for answer in answers)
-        assert client.ping()
 
 
 def test_a_slow_command_ends_its_connection(hasty):
@@ -396,18 +379,3 @@ def test_empty_lines_keep_no_connection_open(hasty):
             if ended:
                 break
     assert ended
-
-
-def test_a_folder_belongs_to_one_service(tmp_path):
-    """A second one ends with an error that names the first; after kill -9 the folder is free."""
-    with Serving(tmp_path) as serving:
-        given = ["serve", "--path", tmp_path, "--listen", "127.0.0.1:0", "--http", "none"]
-        done = completed("from dedup.cli import main; main()", given)
-        assert done.returncode == 1, done.stderr
-        assert serving.process is not None
-        assert f"{tmp_path} is held by process {serving.process.pid}" in done.stderr
-        assert "one service at a time" in done.stderr
-        assert "Traceback" not in done.stderr
-        serving.kill()
-        serving.start()
-        assert serving.get("/readyz")[0] == 200

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from fuzzing_resp import LIMITS, Wire, command
-from hypothesis import given, settings
 from hypothesis import strategies as st
-from sizes import examples
 from sketches import sketch
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
@@ -84,47 +82,6 @@ async def answered(port: Port, reads: list[tuple[int, bytes, bool]]) -> list[byt
             await rest(connections)
     await rest(connections)
     return [bytes(wire.written) for wire in wires]
-
-
-@given(
-    spoken=st.tuples(*[commands] * CLIENTS),
-    cut=st.lists(st.integers(1, 400), max_size=30),
-    turns=st.lists(st.booleans(), max_size=20),
-    order=st.randoms(use_true_random=False),
-)
-@settings(max_examples=examples(60), deadline=None)
-def test_a_read_is_answered_as_each_command_alone(folder, spoken, cut, turns, order):
-    """Whatever comes together, cut anywhere, on several connections: the bytes are those of single commands."""
-    reads: list[tuple[int, bytes, bool]] = []
-    queues = [b"".join(each) for each in spoken]
-    lengths, ends = iter(cut), iter(turns)
-    while any(queues):
-        client = order.choice([i for i, queue in enumerate(queues) if queue])
-        length = (
-            next(lengths, 0)
-            if order.random() < 0.2
-            else len(spoken[client][0]) * order.randrange(1, 5)
-        )
-        length = length or len(queues[client])
-        reads.append((client, queues[client][:length], next(ends, False)))
-        queues[client] = queues[client][length:]
-
-    async def both() -> None:
-        namespaces = Namespaces(folder, limits=LIMITS)
-        operations = Operations(namespaces, None, LIMITS)
-        try:
-            namespaces.open_all()
-            operations.not_ready = None
-            together = Port(operations, LIMITS, Tokens(None, None))
-            got = await answered(together, reads)
-            alone = Port(operations, LIMITS, Tokens(None, None))
-            one_by_one = [(i, each, True) for i in range(CLIENTS) for each in spoken[i]]
-            assert got == await answered(alone, one_by_one)
-            assert together.asked == alone.asked
-        finally:
-            namespaces.close()
-
-    asyncio.run(both())
 
 
 def flooding(folder, count) -> tuple[Namespaces, Port, list[Connection], list[Wire]]:
