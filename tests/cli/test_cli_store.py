@@ -2,12 +2,9 @@
 
 import json
 import os
-import subprocess
-import sys
-import textwrap
 
 import pytest
-from command_line import call, fill, run
+from command_line import call, fill
 
 from dedup.model.recipes import NEWEST
 
@@ -87,34 +84,3 @@ def test_damaged_documents_do_not_hide_other_stores(tmp_path, command):
     assert "is missing or empty" in lost["error"]
     assert [line[:7] for line in result.stderr.splitlines()] == ["dedup: ", "dedup: "]
     assert "good" in call("store", command, tmp_path).stdout
-
-
-@pytest.mark.parametrize("command", ["info", "verify"])
-def test_a_store_in_use_is_named(tmp_path, command):
-    """While another process holds a store, the error says which process, and what to do."""
-    fill(tmp_path, "busy")
-    fill(tmp_path, "free")
-    code = """
-        import sys
-        from dedup.store import Store
-        with Store.open(sys.argv[1], "busy"):
-            print("open", flush=True)
-            sys.stdin.read()
-    """
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as holder:
-        assert holder.stdout.readline() == b"open\n"
-        result = run("store", command, tmp_path / "busy", text=True)
-        assert (result.returncode, result.stdout) == (1, "")
-        assert f"{tmp_path / 'busy'} is held by process {holder.pid} " in result.stderr
-        assert "`dedup serve`" in result.stderr
-        assert len(result.stderr.splitlines()) == 1
-        result = call("store", command, tmp_path)
-        assert result.exit_code == 1
-        assert "free" in result.stdout
-        holder.stdin.close()
-        holder.wait(timeout=120)
-    assert call("store", command, tmp_path).exit_code == 0

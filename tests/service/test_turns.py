@@ -1,7 +1,6 @@
-"""Commands of one read are answered as if each had come alone; long work leaves the event loop to others."""
+"""Long work leaves the event loop to others."""
 
 import asyncio
-import json
 from collections.abc import Coroutine
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +8,6 @@ from typing import Any
 
 import pytest
 from fuzzing_resp import LIMITS, Wire, command
-from hypothesis import strategies as st
 from sketches import sketch
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
@@ -26,33 +24,6 @@ from dedup.service.http.server import EXPORTED, PART, _Endpoints
 from dedup.service.resp.port import Connection, Port
 
 VALUES = [0, 0xFF << 20, 0xFFFFF << 40]
-CLIENTS = 3
-
-
-def probe(value: str, digits: str, *options: object, namespace: str = "d") -> bytes:
-    asked = {"value": value, "sketch": digits, "recipe": NEWEST}
-    return command("DEDUP.PROBE", namespace, json.dumps(asked), *options)
-
-
-values = st.builds(
-    lambda value, bits: f"{value ^ bits:016x}", st.sampled_from(VALUES), st.integers(0, 20)
-) | st.sampled_from(["F" * 16, "g" * 16, "1" * 15, "0x" + "0" * 14])
-sketches = st.sampled_from(
-    [sketch().hex(), sketch().hex().upper(), "00" * 37, "z" + "0" * 73, "ab"]
-)
-options = st.sampled_from([(), ("COUNT", 1), ("FIELDS", "on"), ("DISTANCE", 1), ("DISTANCE", 99)])
-probes = st.builds(
-    lambda value, digits, some, namespace: probe(value, digits, *some, namespace=namespace),
-    values,
-    sketches,
-    options,
-    st.sampled_from(["d", "d", "d", "none"]),
-)
-plain = st.builds(lambda value: probe(value, sketch().hex()), values)
-others = st.sampled_from(
-    [command("PING"), command("MULTI"), command("EXEC"), command("DEDUP.INFO", "x"), b"PING\r\n"]
-)
-commands = st.lists(st.one_of(plain, plain, plain, probes, others), max_size=12)
 
 
 @pytest.fixture(scope="module")
@@ -68,20 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def rest(connections: list[Connection]) -> None:
     while any(c._scheduled or c._answers.waiting for c in connections):  # noqa: ASYNC110
         await asyncio.sleep(0)
-
-
-async def answered(port: Port, reads: list[tuple[int, bytes, bool]]) -> list[bytes]:
-    """Return what each client is answered; a read is of a client, and may be the last of a turn."""
-    wires = [Wire() for _ in range(CLIENTS)]
-    connections = [Connection(port) for _ in range(CLIENTS)]
-    for connection, wire in zip(connections, wires, strict=True):
-        connection.connection_made(wire)
-    for client, data, ends in reads:
-        connections[client].data_received(data)
-        if ends:
-            await rest(connections)
-    await rest(connections)
-    return [bytes(wire.written) for wire in wires]
 
 
 def flooding(folder, count) -> tuple[Namespaces, Port, list[Connection], list[Wire]]:

@@ -63,17 +63,6 @@ def test_a_store_of_a_retired_recipe_is_refused_by_name(folder):
         assert detector.info()["documents"] == 0
 
 
-def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
-    """The errors name the file, the line and the recipe, and say how to continue; no store is made."""
-    lines = tmp_path / "old.jsonl"
-    lines.write_bytes(b"".join(export_lines(folder / "old", pytest.fail)))
-    done = call("store", "import", tmp_path / "new", "--input", lines)
-    assert done.exit_code != 0
-    for part in ("old.jsonl: line 1", "words-0-4", "words-0-8", "new path"):
-        assert part in done.stderr
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_record_without_later_fields_is_the_bytes_of_before():
     """Sparse fields at their default are not in a record; one in the middle is nil."""
     page = PageFingerprint(1, bytes(37), 2, 3, RECIPE)

@@ -6,9 +6,8 @@ import time
 import pytest
 from command_line import call
 from forking import completed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from sizes import examples
 from sketches import sketch
 from stores import verified
 
@@ -59,25 +58,6 @@ def test_a_document_survives_its_line(stored):
     line = encode_line("spider", stored)
     assert line.count(b"\n") == 1
     assert decode_line(line) == ("spider", stored)
-
-
-@settings(max_examples=examples(15), deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5).map(str), WORD), max_size=12))
-def test_many_at_once_equal_one_by_one(tmp_path_factory, pairs):
-    """insert_many() leaves what insert() does, also when a key occurs twice in it."""
-    path = tmp_path_factory.mktemp("store")
-    model = {}
-    with Store.open(path, k=0) as store:
-        store.insert(document("0", 5))
-        model["0"] = 5
-        known = sum(key in {"0", *(k for k, _ in pairs[:i])} for i, (key, _) in enumerate(pairs))
-        assert store.insert_many([document(*pair) for pair in pairs]) == known
-        model.update(pairs)
-        assert len(store) == len(model)
-        for key, value in [("0", 5), *pairs]:
-            found = {d.key for d, _ in store.near(value)}
-            assert found == {k for k, v in model.items() if v == value}, key
-        assert verified(store).problems == []
 
 
 def test_export_and_import_round_trip(tmp_path):

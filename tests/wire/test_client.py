@@ -170,20 +170,6 @@ def test_errors_of_the_service(line, kind):
     assert type(error_of(line)) is kind
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "ERR unknown option 'PARTS', or repeated; RESERVE takes: DISTANCE, EXEMPT",
-        "ERR unknown command 'DEDUP.PARTITIONS'; see docs/reference/protocol.md",
-    ],
-)
-def test_what_a_service_does_not_know_is_explained(said):
-    """A release before an option refuses it; no fallback helps, since it knows no newer recipe either."""
-    error = error_of(said)
-    assert type(error) is dedup.UsageError
-    assert "upgrade services before clients" in str(error)
-
-
 # ------------------------------------------------------------------------------- nobody, or stalled
 
 
