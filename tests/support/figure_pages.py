@@ -162,7 +162,7 @@ def best_and_worst(held: Any) -> str:
         sites, key=lambda s: (s["none"]["left"] - s["drop"]["left"]) / s["none"]["items"]
     )
     by_cost = sorted(sites, key=lambda s: (s["drop"]["lost"], s["drop"]["cpu"]))
-    chosen = [*by_gain[:-5:-1], *(site for site in by_cost[:-5:-1] if site not in by_gain[-4:])]
+    chosen = [*by_gain[:-4:-1], *(site for site in by_cost[:-4:-1] if site not in by_gain[-3:])]
     lines = [
         (
             f"{site['site']}: {site['kind']}",
