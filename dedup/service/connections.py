@@ -48,7 +48,7 @@ class Listening:
         self._context = self._tls()
         self._servers: list[asyncio.AbstractServer] = []
         self._listeners: list[_Listener] = []
-        self._serving: asyncio.Task[None] | None = None  # with a certificate that was read again
+        self._reading: asyncio.Task[None] | None = None  # again, what may have changed
         self._file: Path | None = None
         self._unix: asyncio.AbstractServer | None = None
 
@@ -81,12 +81,6 @@ class Listening:
             ssl_handshake_timeout=self._config.limits.greeting_seconds if tls else None,
         )
 
-    async def _serve_again(self) -> None:
-        before, self._servers = self._servers, []
-        self._servers += [await self._served(listener) for listener in self._listeners]
-        for server in before:
-            server.close()
-
     async def listen_unix(self, path: Path, made: Callable[[], asyncio.Protocol]) -> None:
         """Listen at a path of this machine. Raises OSError that names it."""
         sock = _bound_unix(path)
@@ -96,8 +90,8 @@ class Listening:
 
     def close(self) -> None:
         """Take no more connections."""
-        if self._serving is not None:
-            self._serving.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
         for server in (*self._servers, *filter(None, [self._unix])):
             server.close()
         for listener in self._listeners:
@@ -108,10 +102,13 @@ class Listening:
 
     def read_again(self) -> None:
         """Read certificate and tokens again; what is not right stays as it was."""
+        self._reading = asyncio.ensure_future(self._read_again())
+
+    async def _read_again(self) -> None:
         read = []
         for what, again in (("certificate", self._read_tls), ("file of tokens", self._read_tokens)):
             try:
-                if again():
+                if await again():
                     read.append(what)
             except (OSError, ValueError) as error:
                 log.error("SIGHUP: cannot read the %s, what is in use stays: %s", what, error)
@@ -123,15 +120,18 @@ class Listening:
             else "",
         )
 
-    def _read_tls(self) -> bool:
+    async def _read_tls(self) -> bool:
         if self._context is None:
             return False
         # A new context as a whole: one that exists would trust a removed authority for ever.
         self._context = self._tls()
-        self._serving = asyncio.ensure_future(self._serve_again())
+        made = [await self._served(listener) for listener in self._listeners]
+        before, self._servers = self._servers, made
+        for server in before:
+            server.close()
         return True
 
-    def _read_tokens(self) -> bool:
+    async def _read_tokens(self) -> bool:
         if self._config.tokens is None:
             return False
         self._tokens.read()

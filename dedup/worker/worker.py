@@ -623,14 +623,11 @@ class Worker:
             if epoch != member.epoch:
                 self._progress.at_hand -= len(readings)
                 continue
-            self._settling = asyncio.create_task(
-                self._take(
-                    Batch(readings, self._config.topics, guard=self._config.identity), member
-                )
-            )
-            await asyncio.wait({self._settling})
-            if not self._settling.cancelled():
-                self._settling.result()  # raises what must end the worker
+            batch = Batch(readings, self._config.topics, guard=self._config.identity)
+            settling = self._settling = asyncio.create_task(self._take(batch, member))
+            await asyncio.wait({settling})  # a rebalance may have forgotten it by then
+            if not settling.cancelled():
+                settling.result()  # raises what must end the worker
 
     async def _take(self, batch: Batch, member: GroupMember) -> None:
         begun = time.monotonic()

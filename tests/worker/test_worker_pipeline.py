@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pagestream
 import pytest
@@ -17,12 +18,13 @@ from sizes import FULL
 import dedup
 from dedup.detector import AsyncEmbeddedDetector
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable
-from dedup.wire.kafka import RecordRefused
+from dedup.wire.kafka import RecordRefused, kafka_config
 from dedup.wire.kafka.writer import Outgoing, Sent
-from dedup.worker.adapters import FORMATS, adapter
+from dedup.worker.adapters import FORMATS, WorkerConfig, adapter
 from dedup.worker.adapters import Topics as Names
 from dedup.worker.pipeline import Batch, InputRecord, Pipeline
-from dedup.worker.worker import PageReader
+from dedup.worker.worker import PageReader, WorkerHealth, WorkerMetrics
+from dedup.worker.worker import Worker as KafkaWorker
 
 SEEDS = range(45, 120) if FULL else range(45)
 
@@ -439,3 +441,34 @@ def test_whatever_fails_nothing_is_lost(tmp_path, seed):
     assert {pagestream.content_of(url) for url in accepted} == set(range(10))
     if chance.crashes == chance.faults == 0:
         assert len(accepted) == 10 == len(topics.of("unique"))
+
+
+def test_a_rebalance_as_a_batch_ends_does_not_end_the_worker(tmp_path: Path) -> None:
+    """Partitions are taken away in the very moment in which a batch is done: the next one is settled."""
+    config = WorkerConfig(
+        kafka_config("localhost"), NAMES, FORMATS["json"], "group", path=tmp_path / "store"
+    )
+
+    async def settled_twice() -> int:
+        worker = KafkaWorker(config, WorkerMetrics(), WorkerHealth())
+        worker._member = member = SimpleNamespace(epoch=1)
+        done: list[asyncio.Task[None]] = []
+        both = asyncio.Event()
+
+        async def take(*_: object) -> None:
+            done.append(asyncio.create_task(worker._revoked()))
+            if len(done) == 2:
+                both.set()
+
+        worker._take = take
+        settling = asyncio.create_task(worker._settle())
+        for _ in range(2):
+            await worker._queue.put((member.epoch, []))
+        await asyncio.wait(
+            {settling, asyncio.ensure_future(both.wait())}, return_when=asyncio.FIRST_COMPLETED
+        )
+        settling.cancel()
+        await asyncio.wait({settling, *done})
+        return len(done)
+
+    assert asyncio.run(settled_twice()) == 2
