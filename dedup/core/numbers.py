@@ -70,14 +70,6 @@ little_endian: Callable[[bytes], bytes] = bytes if sys.byteorder == "little" els
 # ------------------------------------------------------------------------------------------- batches
 
 
-def big_endian(numbers: bytes) -> "array[int]":
-    """Return a batch of 64-bit numbers that are big-endian, as hex digits are."""
-    words = array("Q", numbers)
-    if sys.byteorder == "little":
-        words.byteswap()
-    return words
-
-
 def packed(numbers: Numbers, name: str) -> Packed:
     """Return a batch as contiguous words: a uint64 array as it is, what is not an array as array("Q")."""
     if hasattr(numbers, "__array__"):
@@ -190,24 +182,15 @@ class HashSet:
 
     def to_bytes(self) -> bytes:
         """Return all hashes, the older ones first: what add() of an empty set takes."""
-        listed = self._stats()[0]
-        hashes = ffi.new("uint64_t[]", listed)
+        hashes = ffi.new("uint64_t[]", len(self))
         lib.ndd_hash_set_list(self._set, hashes)
         return little_endian(bytes(ffi.buffer(hashes)))
 
-    @property
-    def memory_bytes(self) -> int:
-        """The memory held."""
-        return self._stats()[1]
-
     def __len__(self) -> int:
         """Return how many hashes are listed; one that became young again may count twice."""
-        return self._stats()[0]
-
-    def _stats(self) -> tuple[int, int]:
         listed, held = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         lib.ndd_hash_set_stats(self._set, listed, held)
-        return listed[0], held[0]
+        return int(listed[0])
 
 
 def _torn(hashes: bytes) -> UsageError:

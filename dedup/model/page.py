@@ -545,7 +545,6 @@ JUDGED = tuple(reason.name for reason in REASONS.values() if reason.judged)
 EXEMPTIONS = tuple(reason.name for reason in REASONS.values() if reason.setting)
 
 
-def label_of(name: str, other: str = "kept") -> str:
-    """Return the label of a reason, or another text for one that is not in the table."""
-    known = REASONS.get(name)
-    return other if known is None else known.label
+def label_of(name: str) -> str:
+    """Return the label of a reason."""
+    return REASONS[name].label if name in REASONS else "kept"
