@@ -118,21 +118,6 @@ def pointer(numbers: Packed) -> Any:
     return ffi.from_buffer("uint64_t[]", numbers)
 
 
-def bit_counts(numbers: Array) -> "npt.NDArray[np.uint8]":
-    """Return how many bits of each number are 1; numbers is a uint64 array of any shape.
-
-    Of the XOR of fingerprints these are Hamming distances. (Numpy has this from version 2 on.)
-    """
-    import numpy as np
-
-    word = np.uint64
-    pairs = numbers - ((numbers >> word(1)) & word(0x5555555555555555))
-    fours = (pairs & word(0x3333333333333333)) + ((pairs >> word(2)) & word(0x3333333333333333))
-    bytes_ = (fours + (fours >> word(4))) & word(0x0F0F0F0F0F0F0F0F)
-    sums: npt.NDArray[np.uint8] = ((bytes_ * word(0x0101010101010101)) >> word(56)).astype(np.uint8)
-    return sums
-
-
 # ---------------------------------------------------------------------------------------------- sets
 
 

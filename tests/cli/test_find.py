@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 from command_line import call
+from fingerprint_values import bit_counts
 
 from dedup.cli import find
-from dedup.core.numbers import bit_counts
 from dedup.core.pairs import find_all, find_clusters
 
 

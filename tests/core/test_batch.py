@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fingerprint_values import around
+from fingerprint_values import around, bit_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 
 from dedup.core.bulk import batch
 from dedup.core.bulk.batch import HIT, Queries
-from dedup.core.numbers import bit_counts
 from dedup.model.errors import StoreDamaged, UsageError
 
 WORD = st.integers(0, 2**64 - 1)

@@ -24,10 +24,11 @@ import numpy as np
 from compressed import compress
 from demo_set import write_demo_set
 from designs import paper_designs
+from fingerprint_values import bit_counts
 from permuted import PermutedTables
 
 from dedup.cli.terminal import size_text, table
-from dedup.core.numbers import Array, bit_counts
+from dedup.core.numbers import Array
 from dedup.core.table import Table
 from dedup.evaluate.score import MeasuredPage, evaluate, measure
 from dedup.evaluate.sets import either, read_labels, read_pages

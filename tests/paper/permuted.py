@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from fingerprint_values import bit_counts
 from paper_library import check, ffi, lib
 
-from dedup.core.numbers import Array, Numbers, bit_counts, many, pointer
+from dedup.core.numbers import Array, Numbers, many, pointer
 
 CODECS = {None: lib.NDD_UNCOMPRESSED, "huffman": lib.NDD_HUFFMAN, "elias-fano": lib.NDD_ELIAS_FANO}
 _MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
