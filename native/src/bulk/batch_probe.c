@@ -58,10 +58,6 @@ static inline void mark_near(ndd_hits *hits, uint32_t place) {
     hits->near[place / 64] |= UINT64_C(1) << place % 64;
 }
 
-static inline int is_near(const ndd_hits *hits, uint32_t place) {
-    return (int)(hits->near[place / 64] >> place % 64 & 1);
-}
-
 /* A bitmap over the first bits of a half. */
 struct look {
     const uint64_t *bits;
