@@ -130,12 +130,32 @@ def test_promise_1_what_only_a_near_duplicate_leads_to_is_asked_for_or_listed(tm
     assert "because           link budget of parse on 127.0.0.1 is spent" in said
 
 
+def test_what_a_near_duplicate_leads_to_is_fetched_after_what_accepted_pages_lead_to(tmp_path):
+    """A request that costs the link budget has a priority one lower than its spider gave it."""
+    pages = {
+        "/": hub("/first"),
+        "/first": article(1, "/copy"),
+        "/copy": article(1, "/behind"),
+        "/behind": article(2, "/last"),
+        "/last": article(3),
+    }
+    body = """
+def parse(self, response):
+    self.note("parsed", response, priority=response.request.priority)
+    yield {"begins": response.css("main p::text").get()[:20]}
+    yield from response.follow_all(css="a", callback=self.parse, priority=5)
+"""
+    crawl = run_case(tmp_path, Case(pages, body))
+    found = {path: crawl.event(path)["priority"] for path in crawl.parsed}
+    assert found == {"/": 0, "/first": 5, "/copy": 5, "/behind": 4, "/last": 5}
+
+
 def test_promise_1_a_request_that_was_seen_with_another_session_is_listed(tmp_path):
     """Each page has a new session id in its links: what is not asked for is listed once, with the address that it was seen as."""
     site = {
         f"/m/{n}?sid={s}": article(n, *(f"/m/{(n + k) % 12}?sid={s + 1}" for k in (1, 2, 3)))
         for n in range(12)
-        for s in range(12)
+        for s in range(24)
     }
     file = tmp_path / "dropped.jsonl"
     begin = {"/": hub(*(f"/m/{n}?sid=0" for n in range(12)))}

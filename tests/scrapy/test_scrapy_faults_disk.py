@@ -126,4 +126,5 @@ def test_promise_1_nothing_is_lost_on_a_read_only_disk(tmp_path, there):
     (error,) = crawl.errors
     assert "[dedup] off for 'only' in this crawl, pages are kept: " in error
     assert str(folder / "only") in error
+    assert f"[dedup] DEDUP_PATH is {folder}: set it to a folder that can be written" in crawl.log
     assert {path: path.read_bytes() for path in folder.glob("*/*")} == before

@@ -315,6 +315,17 @@ def test_what_all_copies_of_a_class_add_says_nothing(tmp_path):
     assert len(crawl.requested) <= 81 + 6
 
 
+def test_a_copy_that_lacks_a_line_beside_the_text_is_one_for_who_keeps_text_too(tmp_path):
+    """Most of each page was read; a page of an application has no link to its print copy, and another menu."""
+    pages = {f"/d/{n}": product(n, f"{n}") for n in range(40)}
+    line = b"<p><a href='/'>Print</a></p></main>"
+    full = {at: Page(page.body.replace(b"</main>", line)) for at, page in pages.items()}
+    app = {f"/app{at}": Page(b"<nav>Start</nav>" + page.body) for at, page in pages.items()}
+    text = WHOLE_PAGES.replace("response.text", "' '.join(response.css('main ::text').getall())")
+    crawl = run_case(tmp_path, Case(linked(full | app), text, WRITES))
+    assert len(items(crawl, "url")) <= 41
+
+
 ROUND = """
 def parse(self, response):
     yield {"title": response.css("title::text").get(), "url": response.url}

@@ -194,6 +194,30 @@ def test_a_report_for_programs(tmp_path):
     assert said == f"checked against {crawl.url}/first: nothing new; withheld: 1 item"
 
 
+def test_a_report_says_why_all_of_a_checked_page_passed(tmp_path):
+    """It yielded more than is held back, or asked for something."""
+    report = tmp_path / "r.json"
+    pages = {f"/{name}": article(1, frame=name) for name in ("first", "many", "asks")}
+    body = """
+def parse(self, response):
+    yield {"title": response.css("title::text").get()}
+    if "/many" in response.url:
+        yield from ({"row": n} for n in range(1001))
+    if "/asks" in response.url:
+        yield response.follow("/login", self.parse, dont_filter=True)
+    yield from self.links(response)
+"""
+    settings = {"DEDUP_REPORT": str(report), "CONCURRENT_REQUESTS": 1}
+    crawl = run_case(tmp_path, Case({"/": hub(*pages)} | pages, body, settings))
+    said = {at: json.loads(report.read_text())["pages"][crawl.url + at] for at in pages}
+    against = f"checked against {crawl.url}/first: "
+    assert said == {
+        "/first": "unique",
+        "/many": f"{against}over 1,000 objects, all pass",
+        "/asks": f"{against}no content: dont_filter, a form, or a URL that was redirected to it",
+    }
+
+
 @pytest.mark.parametrize(
     ("stats", "advised"),
     [

@@ -30,7 +30,7 @@ EXAMINED = 100  # requests of a callback that are looked at, if the pages have l
 CALLBACKS = 1000
 NAMES = frozenset("ht")  # heading and title: what a page calls itself
 TEXT = frozenset("hntw?")  # heading, numbers, title, words: signals of what a page is
-BESIDE = "b"  # text beside the main text: what a text that holds the page may be taken from, too
+BESIDE = "b"  # text beside the main text: where most was not read, a text that holds the page may be taken from it
 IN_MARKUP = "jsd"  # inline data, pictures, data attributes: what a field of markup holds, too
 EXACT = frozenset("jsda")  # the same, and other attributes
 TEMPLATES = 10_000  # that are counted
@@ -169,16 +169,16 @@ class CallbackEvidence:
     ) -> set[str]:
         """Return the signals that count, of those that differ."""
         counts, known = {*TEXT}, self._of(pattern.callback)
+        is_read = reading.words_read >= MOST * reading.words  # else the text may not be the page
         if self._exact:
             counts |= EXACT
         elif known.is_text:
-            counts |= {*BESIDE}
+            counts |= set() if is_read else {*BESIDE}
         elif known.data or not known.stores_pages:  # without any, a print copy lacks nothing
             counts |= {e for e in IN_MARKUP if any(reading.fingerprint.parts[PART[e]])}
         differ = counts.intersection(pattern.signals)
         if not differ & NAMES or mine is None or theirs is None:
             return differ
-        is_read = reading.words_read >= MOST * reading.words  # else the text may not be the page
         if self._exact or known.has_title or known.data or not is_read:
             return differ
         if WORDS not in differ and mine.names.add_or_lack(theirs.names):

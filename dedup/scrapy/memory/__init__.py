@@ -69,6 +69,8 @@ def open_memory(config: Config, job: Job, counts: Counts) -> Memory:
 
 def advice(error: Exception, config: Config) -> str:
     """Return what to do about a store that cannot be opened, as a line after the message."""
+    if isinstance(error, OSError) and not config.service:
+        return f"\n[dedup] DEDUP_PATH is {config.path.absolute()}: set it to a folder that can be written"
     if not isinstance(error, StoreLocked):
         return ""
     return (

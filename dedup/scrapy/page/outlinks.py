@@ -2,7 +2,8 @@
 
 A request was seen if the crawl made it, or did so with another session. New ones cost the link budget of the page's
 callback and site, but for those that leave the site, or that the page has no link to: a spider that counts has an end of
-its own.
+its own. Those that cost it have a priority that is one lower: what accepted pages lead to is fetched before, so that it is
+no news of a budget.
 """
 
 from collections.abc import Iterable
@@ -112,6 +113,7 @@ class Outlinks:
             return True
         budget = Budget(page.callback, page.verdict.domain)
         note_paid_by(request, (budget, *(e for e in self._paid_by if e != budget))[:PAYING])
+        request.priority -= 1
         became = page.space.budget.pay(budget, request)
         if became != "paid":
             session.counts.add("requests/waiting")

@@ -39,6 +39,7 @@ from dedup.scrapy.page.request import Budgets, asks, fetch, mark_of, note_paid_b
 from dedup.scrapy.page.session import Session
 
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
+ASKS = "no content: dont_filter, a form, or a URL that was redirected to it"
 
 Objects = Iterable[Any]
 
@@ -223,7 +224,8 @@ class CheckedPage(PassingPage):
             page.handling = page.handling if self._asked else "accept"
             if self._items:
                 self._session.news(self._paid_by)
-            self._count(0, 0, "nothing to compare")
+            gave = f"over {HELD:,} objects, all pass" if self._full else "nothing to compare"
+            self._count(0, 0, ASKS if self._asked else gave)
             self._note_list()
             return self._released(self._made)
         made = [*self._made]
