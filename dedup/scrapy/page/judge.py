@@ -105,18 +105,20 @@ class Judge:
                 fingerprint = msgspec.structs.replace(fingerprint, links=links)
             fetched = _Fetched(space, request, response, reading, called.name, of_template)
             verdict = await space.detector.judge(fingerprint, key_of(request), options)
-            if not (
-                verdict.status == "pending" or (verdict.match and self._waits_for(verdict.match))
-            ):
+            if not self._waits(verdict):
                 return await self._decided(fetched, verdict)
         verdict = await self._settled(space, verdict, options)
         with self._counts.meter:
             return await self._decided(fetched, verdict)
 
-    def _waits_for(self, match: Neighbour) -> bool:
-        """Whether the next commit of any crawl in this process inserts a match."""
-        key = match.document.key
-        return any(each.in_flight.waits_for_insert(key) for each in Session.all())
+    def _waits(self, verdict: Verdict) -> bool:
+        """Whether a page waits for one in flight that may be its match, or is more similar than that."""
+        if (match := verdict.match) is None or verdict.status == "pending":
+            return verdict.status == "pending"
+        key, document, similarity = match.document.key, verdict.document, match.similarity
+        return self._session.in_flight.has_nearer(document, similarity) or any(
+            each.in_flight.waits_for_insert(key) for each in Session.all()
+        )
 
     async def _settled(self, space: Space, verdict: Verdict, options: ReserveOptions) -> Verdict:
         """Return the verdict on a near-duplicate of pages in flight, once these are done.
@@ -136,7 +138,9 @@ class Judge:
                 verdict = await space.detector.judge(verdict.page, verdict.key, asked)
             if verdict.reason == "in_flight":
                 return msgspec.structs.replace(verdict, match=match)
-            if verdict.status != "pending":
+            if verdict.status != "pending" and (
+                waited >= self._session.config.wait_seconds or not self._waits(verdict)
+            ):
                 return verdict
             if asked is not options:  # a service that answers so for ever
                 return unreserved(verdict, "in_flight")
