@@ -126,6 +126,15 @@ def test_a_number_in_the_heading_is_of_the_name() -> None:
     assert not is_copy(one, other, "nw", FEW)
 
 
+def test_a_word_of_a_title_that_both_have_counts() -> None:
+    """It tells them apart where it stands in the text."""
+    one, other = (
+        page("Small or large", "Shirt", f"{ENTRY}<p>Size: {size}</p>{PROSE}")
+        for size in ("small", "large")
+    )
+    assert not is_copy(one, other, "w", FEW)
+
+
 def test_a_list_may_have_a_link_to_its_other_name() -> None:
     """A page has none to itself; where the two lead elsewhere, too, they are two lists."""
     links = "".join(f"<a href='/{name}'>x</a>" for name in ("git", "hub", "else"))
@@ -145,6 +154,12 @@ def test_a_list_may_have_a_link_to_its_other_name() -> None:
 @pytest.mark.parametrize("times", [1, BLOCKS], ids=["few blocks", "many"])
 def test_what_a_text_adds(times: int) -> None:
     """The same sum either way; None where something is replaced. Of many blocks it is known whether all are the same."""
+
+    def added(one: PageText, other: PageText) -> int | None:
+        found = {one.added(other, named=named) for named in (True, False)}
+        assert len(found) == 1
+        return found.pop()
+
     texts = [f"<p>{chr(97 + n % 26)} {chr(97 + n // 26)} and more" for n in range(times)]
     rest, words = "".join(texts), ("one", "another")
     none, one, other = (
@@ -152,13 +167,13 @@ def test_what_a_text_adds(times: int) -> None:
         for more in ("", *(f"<p>{each} banner" for each in words))
     )
     back = text_of(read_page(f"<main>{''.join(texts[::-1])}<p>one banner</main>", numbers=True))
-    assert one.added(back) == none.added(none) == 0
-    assert one.added(other) is None
+    assert added(one, back) == added(none, none) == 0
+    assert added(one, other) is None
     if times == 1:
-        assert one.added(none) == -(none.added(one) or 0) != other.added(none)
+        assert added(one, none) == -(added(none, one) or 0) != added(other, none)
     else:
-        assert one.added(none) is None
-        assert one._replace(texts=back.texts).added(one) == 0
+        assert added(one, none) is None
+        assert added(one._replace(texts=back.texts), one) == 0
 
 
 def test_title_and_headings_are_read_in_any_case() -> None:

@@ -186,7 +186,7 @@ class CallbackEvidence:
         least = recipe_of(reading.fingerprint.recipe).similarity if WORDS in differ else MOST
         if reading.words_read >= least * reading.words and mine.names.add_or_lack(theirs.names):
             return differ - NAMES
-        is_list = mine.added(theirs) == 0 and leads_the_same(reading, theirs)
+        is_list = mine.added(theirs, named=True) == 0 and leads_the_same(reading, theirs)
         return (differ - NAMES) | {WORDS} if is_list else differ
 
     def _template(
@@ -195,12 +195,10 @@ class CallbackEvidence:
         """Return what one of the two pages adds, the same for all of a pattern that do; None if it is not that alone."""
         if mine is None or theirs is None or self._exact or not differ <= {"w", "n", *BESIDE}:
             return None
-        noisy = self.noisy_places(pattern.callback)
-        if not NAMES.isdisjoint(
-            pattern.signals
-        ):  # but do not count here: so do the numbers in them
+        noisy, named = self.noisy_places(pattern.callback), bool(NAMES & {*pattern.signals})
+        if named:  # what names the page does not count here, nor do numbers in that
             noisy = noisy | {IN_HEADING}
-        one, other, added = mine.placed, theirs.placed, mine.added(theirs)
+        one, other, added = mine.placed, theirs.placed, mine.added(theirs, named=named)
         if added is None or (more_numbers(one, other, noisy) and more_numbers(other, one, noisy)):
             return None
         if not added and BESIDE in differ:  # what stands there is not known: it may be the item

@@ -99,17 +99,20 @@ class PageText(NamedTuple):
         """The numbers, each with its place."""
         return unpack(f">{len(self.numbers) // 4}I", self.numbers)
 
-    def added(self, other: "PageText") -> int | None:
+    def added(self, other: "PageText", *, named: bool) -> int | None:
         """Return the sum of the hashes of the blocks that this page has more than another, or, below 0, less.
 
-        What names one of them does not count. None: each has some that the other has not, so something is replaced.
+        None: each has some that the other has not, so something is replaced. named: what names one of them does not count.
         """
-        if 8 in {len(self.texts), len(other.texts)} and _folded(self.texts) == _folded(other.texts):
+        if self.texts == other.texts:
             return 0
-        mine, theirs = ({n >> 32: n & _LOW for n in _hashes(each.texts)} for each in (self, other))
-        one, two = (Counter(n >> 32 for n in _hashes(each.texts)) for each in (self, other))
-        more = Counter(each for n in (one - two).elements() if (each := mine[n]))
-        less = Counter(each for n in (two - one).elements() if (each := theirs[n]))
+        one, two = (
+            {n >> 32: n & _LOW if named else n >> 32 for n in _hashes(each.texts)}
+            for each in (self, other)
+        )
+        mine, theirs = (Counter(n >> 32 for n in _hashes(each.texts)) for each in (self, other))
+        more = Counter(each for n in (mine - theirs).elements() if (each := one[n]))
+        less = Counter(each for n in (theirs - mine).elements() if (each := two[n]))
         more, less = more - less, less - more
         return None if more and less else sum(more.elements()) - sum(less.elements())
 
@@ -170,8 +173,6 @@ def _hashes(hashes: bytes) -> tuple[int, ...]:
 
 def _folded(texts: bytes) -> bytes:
     """Return one hash in place of those of all blocks, whatever their order."""
-    if len(texts) == 8:
-        return texts
     return pack("<Q", _hash(sorted(n & _LOW for n in _hashes(texts))))
 
 
