@@ -20,6 +20,8 @@ from dedup.model.page import SKETCH_BYTES, PageFingerprint
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
+IN_HEADING: int = lib.NDD_IN_HEADING
+
 
 class PageReading(NamedTuple):
     """A page's fingerprint, and how much of the page was what.
@@ -30,10 +32,10 @@ class PageReading(NamedTuple):
     stands, but for hidden ones, 8 bytes for each, little-endian: without session and tracking parameters, and
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have. content_links are
     those of its main content and its pagination, to other sites, too.
-    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and others says of
-    the other tokens of the main text, without what names the page, a hash of their order, the sum of the hashes of its blocks, and the number of
-    these; blocks, if asked for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each,
-    little-endian.
+    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and texts are the blocks of
+    the main text but its first headings, by two hashes of 32 bits of their other words, little-endian: without what names
+    the page (0: nothing is left), and of all; blocks, if asked for, the list of its blocks
+    (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian.
     """
 
     fingerprint: PageFingerprint
@@ -45,7 +47,7 @@ class PageReading(NamedTuple):
     content_links: bytes = b""
     address: bytes = b""
     numbers: bytes = b""
-    others: tuple[int, int, int] = (0, 0, 0)
+    texts: bytes = b""
     blocks: bytes = b""
 
 
@@ -120,7 +122,7 @@ def number_runs(numbers: bytes) -> Iterator[list[int]]:
     """Yield the tokens with digits in a page's main text (PageReading.numbers), by their hashes.
 
     A list for each run of them: the word behind it in its block, else the token before (1: none), and those of the
-    run. Hashes are keyed by the page's recipe, and 64 bits, never 0.
+    run; in a first heading IN_HEADING is the word. Hashes are keyed by the page's recipe, and 64 bits, never 0.
     """
     each, start = memoryview(numbers).cast("Q").tolist(), 0
     for _ in range(each.count(0)):
@@ -273,7 +275,7 @@ def distance(a: int, b: int) -> int:
 class _NativeReader:
     """A native reader, which keeps its scratch memory, and the places of its answers."""
 
-    __slots__ = ("address", "hashes", "led", "n", "native", "others", "page", "parts", "sketch")
+    __slots__ = ("address", "hashes", "led", "n", "native", "page", "parts", "sketch")
 
     def __init__(self) -> None:
         made = ffi.new("ndd_reader **")
@@ -282,8 +284,7 @@ class _NativeReader:
         self.page = ffi.new("ndd_page *")
         self.sketch, self.parts = ffi.buffer(self.page.sketch), ffi.buffer(self.page.parts)
         self.hashes, self.n = ffi.new("uint64_t const **"), ffi.new("size_t *")
-        self.address, self.others = ffi.new("uint64_t *"), ffi.new("uint64_t[3]")
-        self.led = ffi.new("size_t[3]")
+        self.address, self.led = ffi.new("uint64_t *"), ffi.new("size_t[3]")
 
 
 _idle: list[_NativeReader] = []  # taking from a list and adding to it are atomic
@@ -354,10 +355,10 @@ def _read(
 
 def _gathered(
     reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool
-) -> tuple[bytes, bytes, bytes, bytes, tuple[int, int, int], bytes]:
+) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]:
     """Return what of PageReading is empty unless asked for, of the reader's last page."""
     hashes, n = reader.hashes, reader.n
-    led_to, content, address, numbered, others, listed = b"", b"", b"", b"", (0, 0, 0), b""
+    led_to, content, address, numbered, texts, listed = b"", b"", b"", b"", b"", b""
     if links:
         lib.ndd_reader_links(reader.native, hashes, led := reader.led, reader.address)
         if led[0]:
@@ -365,17 +366,20 @@ def _gathered(
             content, led_to = every[: 8 * led[1]], every[8 * led[2] :]
         address = reader.address[0].to_bytes(8, "little")
     if numbers:
-        status = lib.ndd_reader_numbers(reader.native, hashes, n, reader.others)
+        status = lib.ndd_reader_numbers(reader.native, hashes, n)
         if status != lib.NDD_OK:
             check(status)
         numbered = bytes(ffi.buffer(hashes[0], 8 * n[0])) if n[0] else b""
-        others = reader.others[0], reader.others[1], reader.others[2]
+        status = lib.ndd_reader_texts(reader.native, hashes, n)
+        if status != lib.NDD_OK:
+            check(status)
+        texts = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
     if blocks:
         status = lib.ndd_reader_blocks(reader.native, hashes, n)
         if status != lib.NDD_OK:
             check(status)
         listed = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
-    return led_to, content, address, numbered, others, listed
+    return led_to, content, address, numbered, texts, listed
 
 
 def _page(reader: _NativeReader, recipe: Recipe) -> PageFingerprint:

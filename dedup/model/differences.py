@@ -17,7 +17,7 @@ A difference of URLs never holds a value, so that pages of one pattern have one 
 
 import re
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dedup.model.page import PARTS, TEXT_HASH, PageFingerprint
 
@@ -158,7 +158,8 @@ def _path(a: list[str], b: list[str]) -> list[str]:
 
 
 def _form(segment: str) -> str:
-    """Return what a segment of a path is: "#" a number, "x" with digits, "w" without."""
+    """Return what a segment of a path is: "#" a number, "x" with digits, "w" without, as in "%C3%A9"."""
+    segment = unquote(segment)
     if _DIGITS.fullmatch(segment):
         return "#"
     return "x" if any(map(str.isdigit, segment)) else "w"

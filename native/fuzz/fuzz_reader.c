@@ -169,17 +169,18 @@ static void must_be_links(ndd_reader *reader, size_t n) {
     free(sorted);
 }
 
-/* The numbers of the page come in runs: a word, at least one, and a 0. */
+/* The numbers of the page come in runs: a word, at least one, and a 0. Each of its blocks has words. */
 static void must_be_runs(ndd_reader *reader, size_t most) {
     const uint64_t *hashes;
-    uint64_t others[3];
     size_t n, of_run = 0;
-    MUST(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && n <= 3 * most);
+    MUST(ndd_reader_numbers(reader, &hashes, &n) == NDD_OK && n <= 3 * most);
     for (size_t i = 0; i < n; i++) {
         if (hashes[i] == 0) MUST(of_run >= 2);
         of_run = hashes[i] == 0 ? 0 : of_run + 1;
     }
     MUST(of_run == 0);
+    MUST(ndd_reader_texts(reader, &hashes, &n) == NDD_OK && n <= most);
+    for (size_t i = 0; i < n; i++) MUST(hashes[i] >> 32 != 0);
 }
 
 /* The blocks of the page: no two with one hash, those that were read first, and their words are not more than its own. */

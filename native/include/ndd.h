@@ -146,12 +146,18 @@ void ndd_reader_keep_words(ndd_reader *reader, int on);
  * reader's and holds until its next page. */
 ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n);
 
+#define NDD_IN_HEADING 2
+
 /* The tokens with a digit in the last page's main content, by their hashes and in their order. Each run of them is
  * a word, the tokens of the run, and a 0. The word is the one behind the run in its block, else the token before it
- * (1: none). No token's hash is 0 here. The memory is the reader's and holds until its next page.
- * others is about all other tokens of the main content, without what names the page (its first headings; the title's
- * words in short blocks that have some of them): a hash of their order, the sum of the hashes of their blocks, and the number of these blocks. */
-ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[3]);
+ * (1: none); in a first heading, which names the page, NDD_IN_HEADING. No token's hash is 0 here. The memory is the
+ * reader's and holds until its next page. */
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
+
+/* The other words of the last page's main content, a hash for each block but the first headings, in their order: of all
+ * its words in the upper 32 bits; in the lower ones without the title's, if it is a short block that has some of them, as
+ * a line that says where one is (0: none is left). The memory is the reader's and holds until its next page. */
+ndd_status ndd_reader_texts(ndd_reader *reader, const uint64_t **hashes, size_t *n);
 
 /* The blocks of the last page (docs/reference/fingerprint-spec.md, "List of blocks"): the hash of each in the lower
  * 32 bits, the number of its words in the next 30, bit 63 set if it was read. At most 400, no two with one hash. The memory is the reader's and holds until its next page. */

@@ -40,6 +40,7 @@
 #define ndd_reader_links portable_reader_links
 #define ndd_reader_numbers portable_reader_numbers
 #define ndd_reader_open portable_reader_open
+#define ndd_reader_texts portable_reader_texts
 #define ndd_reader_words portable_reader_words
 #define ndd_recipe portable_recipe
 #define ndd_seems_utf8 portable_seems_utf8

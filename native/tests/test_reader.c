@@ -353,10 +353,9 @@ static void test_hostile(void) {
 /* The runs of tokens with digits, each behind a word; without those of navigation. */
 static void test_numbers(void) {
     const uint64_t *hashes;
-    uint64_t others[3], same[3], banner[3], sum;
     size_t n;
     read_page("<p>7 seven 1 2<p>a3<nav>4 5</nav><p>end");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && n == 8 && others[2] == 2);
+    CHECK(ndd_reader_numbers(reader, &hashes, &n) == NDD_OK && n == 8);
     CHECK(hashes[2] == 0 && hashes[7] == 0);
     const char *expected[] = {"seven", "7", "", "seven", "1", "2", "a3"};
     for (size_t i = 0; i < n - 1; i++) {
@@ -364,22 +363,37 @@ static void test_numbers(void) {
         if (*token) CHECK(hashes[i] == ndd_hash_token((const uint8_t *)token, strlen(token), public_recipe));
     }
     read_page("<p>none");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, same) == NDD_OK && n == 0 && same[0] != others[0]);
-    read_page("<p>8 9 seven 2<p>b3<p>end 4");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, same) == NDD_OK && memcmp(same, others, sizeof same) == 0);
-    read_page("<p>end<p>8 9 seven 2");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, same) == NDD_OK && same[0] != others[0] && same[1] == others[1]);
-    read_page("<p>Printed 5<p>7 seven 1 2<p>a3<p>end");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, banner) == NDD_OK && banner[0] != others[0]);
-    CHECK(banner[2] == others[2] + 1);
-    sum = banner[1] - others[1];
-    read_page("<p>other");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK);
-    read_page("<p>Printed 6<p>other");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, banner) == NDD_OK && banner[1] - others[1] == sum);
-    read_page("<p>8 9<p>b3");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && others[0] == 0 && others[1] == 0 && others[2] == 0);
-    CHECK(ndd_reader_numbers(NULL, &hashes, &n, others) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_reader_numbers(reader, &hashes, &n) == NDD_OK && n == 0);
+    read_page("<p>1<h1>2 two 3</h1><p>4");
+    CHECK(ndd_reader_numbers(reader, &hashes, &n) == NDD_OK && n == 12);
+    CHECK(hashes[0] == 1 && hashes[3] == NDD_IN_HEADING && hashes[6] == NDD_IN_HEADING && hashes[9] != NDD_IN_HEADING);
+    CHECK(ndd_reader_numbers(NULL, &hashes, &n) == NDD_BAD_ARGUMENT);
+}
+
+static size_t texts_of(const char *html, uint64_t *to) {
+    const uint64_t *hashes;
+    size_t n;
+    read_page(html);
+    CHECK(ndd_reader_texts(reader, &hashes, &n) == NDD_OK && n <= 8);
+    memcpy(to, hashes, n * sizeof *to);
+    return n;
+}
+
+/* The other words, block by block; without the title's where one names the page, and without the first headings. */
+static void test_texts(void) {
+    const uint64_t *hashes;
+    uint64_t one[8], other[8];
+    size_t n;
+    CHECK(texts_of("<p>7 seven 1 2<p>a3<nav>4 5</nav><p>end", one) == 2);
+    CHECK(texts_of("<p>8 9 seven 2<p>b3<p>end 4", other) == 2 && memcmp(one, other, 16) == 0);
+    CHECK(texts_of("<p>end<p>8 9 seven 2", other) == 2 && one[0] == other[1] && one[1] == other[0]);
+    CHECK(texts_of("<p>Printed 5<p>seven<p>end", other) == 3 && memcmp(one, other + 1, 16) == 0);
+    CHECK((uint32_t)one[0] == one[0] >> 32 && (uint32_t)one[0] != 0);
+    CHECK(texts_of("<p>8 9<p>b3", other) == 0);
+    CHECK(texts_of("<title>Git</title><h1>Git</h1><p>Tag git 2<p>git", one) == 2);
+    CHECK(texts_of("<title>Hub</title><h1>Hub</h1><p>Tag hub 3<p>hub", other) == 2);
+    CHECK((uint32_t)one[0] == (uint32_t)other[0] && one[0] != other[0] && (uint32_t)one[1] == 0 && one[1] != 0);
+    CHECK(ndd_reader_texts(NULL, &hashes, &n) == NDD_BAD_ARGUMENT);
 }
 
 int main(void) {
@@ -387,6 +401,7 @@ int main(void) {
     ndd_reader_keep_words(reader, 1);
     test_words();
     test_numbers();
+    test_texts();
     test_blocks();
     test_wrappers();
     test_hidden();

@@ -19,6 +19,7 @@ from dedup.core.fingerprint import read_page
 from dedup.model.page import Document
 from dedup.scrapy.evidence import items as module
 from dedup.scrapy.evidence.items import (
+    BLOCKS,
     DIGEST_BYTES,
     FIELDS,
     ITEMS,
@@ -33,6 +34,7 @@ from dedup.scrapy.evidence.items import (
     differing,
     encode,
 )
+from dedup.scrapy.evidence.names import HEADINGS_BYTES, OWN_BYTES, Names
 
 NAMES = FieldNames()
 URL = "http://www.a.example/a/5"
@@ -171,13 +173,18 @@ def test_any_items_have_a_digest_that_survives_its_bytes(found: list[dict[str, o
 
 
 def test_the_greatest_digest_fits_into_a_document() -> None:
-    """Of most items, of most fields, each with a page of most numbers."""
-    numbers = PageText(b"\xff" * 4 * NUMBERS, 2**64 - 1, 2**32 - 1)
+    """Of most items, of most fields, each with a page of most numbers, blocks and names: these are left out first."""
+    names = Names("n" * OWN_BYTES, "h" * HEADINGS_BYTES)
+    page = PageText(b"\xff" * 4 * NUMBERS, b"\xff" * 8 * BLOCKS, names, 2**64 - 1)
     for items, fields in ((2 * ITEMS, 0), (2, FIELDS)):
         greatest = ItemsDigest(
-            2**63, True, b"\xff" * 8 * items, b"\xff" * 12 * fields, 2**64 - 1, numbers, 2**64 - 1
+            2**63, True, b"\xff" * 8 * items, b"\xff" * 12 * fields, 2**64 - 1, page, 2**64 - 1
         )
-        assert decode(encode(greatest)) == greatest
+        kept = decode(encode(greatest))
+        assert kept is not None
+        assert kept.page is not None
+        assert len(kept.page.texts) == 8
+        assert msgspec.structs.replace(kept, page=page) == greatest
     hints = get_type_hints(Document, include_extras=True)
     assert hints["items"].__metadata__[0].most == DIGEST_BYTES
     assert encode(msgspec.structs.replace(greatest, hashes=b"\xff" * DIGEST_BYTES)) == b""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dedup.core.fingerprint import read_page
+from dedup.core.fingerprint import PageReading, read_page
 from dedup.scrapy.evidence.callbacks import FEW, CallbackEvidence
-from dedup.scrapy.evidence.items import FieldKinds, text_of
+from dedup.scrapy.evidence.items import BLOCKS, FieldKinds, PageText, leads_the_same, text_of
 from dedup.scrapy.evidence.names import HEADINGS, HEADINGS_BYTES, OWN_BYTES, Names, title_of
 from dedup.scrapy.evidence.patterns import Pattern
 
@@ -19,20 +19,27 @@ def page(title: str, heading: str, main: str) -> str:
 
 
 def is_copy(
-    mine: str, theirs: str, signals: str, before: int = 0, kind: FieldKinds = HOLDS
+    mine: str,
+    theirs: str,
+    signals: str,
+    before: int | list[list[str]] = 0,
+    kind: FieldKinds = HOLDS,
 ) -> bool:
-    """Whether a page is a copy of another one, after some pages like it."""
+    """Whether a page is a copy of another one, after some pages like it, or others and their matches."""
     evidence, pattern = CallbackEvidence(), Pattern("parse", "a.example", signals, "/1:w>w")
     for _ in range(FEW):
         evidence.note_items("parse", [kind])
-    found = []
-    for html in (mine, theirs):
-        reading = read_page(html, url="http://a.example/x", links=True, numbers=True)
-        found.append((reading, text_of(reading, html)))
-    (reading, one), (_, other) = found
-    for _ in range(before):
-        evidence.note_other(pattern, reading, one, other)
-    return evidence.are_copies(pattern, reading, one, other)
+
+    def read(html: str, other: str) -> tuple[PageReading, PageText, PageText]:
+        one, two = (
+            read_page(each, url="http://a.example/x", links=True, numbers=True)
+            for each in (html, other)
+        )
+        return one, text_of(one, html), text_of(two, other)
+
+    for each in [[mine, theirs]] * before if isinstance(before, int) else before:
+        evidence.note_other(pattern, *read(*each))
+    return evidence.are_copies(pattern, *read(mine, theirs))
 
 
 @pytest.mark.parametrize(
@@ -75,11 +82,98 @@ def test_a_list_under_two_names_is_a_copy_as_others_of_its_pattern_are() -> None
     one, other = (page(f"{tag} | Blog", f"Tag {tag}", ENTRY + PROSE) for tag in ("git", "hub"))
     assert not is_copy(one, other, "thw", FEW - 1)
     assert is_copy(one, other, "thw", FEW)
+    aside = (
+        f"</main>{''.join(f'<div>{PROSE}</div>'.replace('text', e) for e in ('rest', 'end'))}<main>"
+    )
+    assert is_copy(one + aside, other + aside, "thw", FEW)  # what was read is the list
     elsewhere = page("hub | Blog", "Tag hub", ENTRY.replace("/1", "/2") + PROSE)
     assert not is_copy(one, elsewhere, "thw", FEW)
     text = page("hub | Blog", "Tag hub", ENTRY + PROSE.replace("wordb", "else"))
     assert not is_copy(one, text, "thw", FEW)
     assert not is_copy(*(page(f"{town}", town, PROSE) for town in ("Leeds", "York")), "thw", FEW)
+
+
+def test_a_list_of_one_article_may_say_its_name_beside_it() -> None:
+    """The same blocks beside the name as on three others, each with an article and a name of its own."""
+
+    def month(name: str, main: str) -> str:
+        here = f"<p>You are here: {name}</p><p>Archive for {name}</p>"
+        return page(f"{name} | Blog", "Blog", here + main)
+
+    march, april = (ENTRY + PROSE, ENTRY.replace("Water", "Gas") + PROSE.replace("wordb", "else"))
+    article = page("Water leak | Blog", "Water leak", PROSE)
+    assert not is_copy(month("March", march), article, "thw", FEW - 1)
+    assert is_copy(month("March", march), article, "thw", FEW)
+    other = [month("April", april), page("Gas leak | Blog", "", PROSE.replace("wordb", "else"))]
+    assert is_copy(month("March", march), article, "thw", before=[other] * FEW)
+    assert is_copy(article, month("March", march), "thw", before=[other] * FEW)
+    assert not is_copy(month("March", march + "<p>And more"), article, "thw", before=[other] * FEW)
+    assert not is_copy(month("March", april), article, "thw", FEW)  # a word of the text is replaced
+    aside = f"</main><div>{PROSE.replace('text', 'rest')}</div><main>"
+    assert not is_copy(month("March", march + aside), article + aside, "thw", FEW)
+
+
+def test_a_number_in_the_heading_is_of_the_name() -> None:
+    """A list by size, which leads to the same pages; not one whose text has other numbers."""
+    one, other = (page("Shop", f"Size {size}", ENTRY + PROSE) for size in (36, 38))
+    assert is_copy(one, other, "hnw", FEW)
+    assert not is_copy(one, other, "hnw", FEW - 1)
+    one, other = (
+        page("Shop", f"Size {size}", f"{ENTRY}<p>Size: {size}{PROSE}") for size in (36, 38)
+    )
+    assert not is_copy(one, other, "hnw", FEW)
+    one, other = (page("Shop", "Size", f"{ENTRY}<h2>{size}</h2>{PROSE}") for size in (36, 38))
+    assert not is_copy(one, other, "nw", FEW)
+
+
+def test_a_word_of_a_title_that_both_have_counts() -> None:
+    """It tells them apart where it stands in the text."""
+    one, other = (
+        page("Small or large", "Shirt", f"{ENTRY}<p>Size: {size}</p>{PROSE}")
+        for size in ("small", "large")
+    )
+    assert not is_copy(one, other, "w", FEW)
+
+
+def test_a_list_may_have_a_link_to_its_other_name() -> None:
+    """A page has none to itself; where the two lead elsewhere, too, they are two lists."""
+    links = "".join(f"<a href='/{name}'>x</a>" for name in ("git", "hub", "else"))
+
+    def text(own: str, links: str) -> tuple[PageReading, PageText]:
+        html = page(f"{own} | Blog", f"Tag {own}", ENTRY + PROSE + links)
+        reading = read_page(html, url=f"http://a.example/{own}", links=True, numbers=True)
+        return reading, text_of(reading)
+
+    (one, _), (_, other) = text("git", links), text("hub", links)
+    assert leads_the_same(one, other)
+    assert leads_the_same(one, text("hub", links.replace("/git", "/hub"))[1])
+    assert not leads_the_same(one, text("hub", links.replace("/else", "/more"))[1])
+    assert not leads_the_same(text("git", "")[0], text_of(read_page("")))
+
+
+@pytest.mark.parametrize("times", [1, BLOCKS], ids=["few blocks", "many"])
+def test_what_a_text_adds(times: int) -> None:
+    """The same sum either way; None where something is replaced. Of many blocks it is known whether all are the same."""
+
+    def added(one: PageText, other: PageText) -> int | None:
+        found = {one.added(other, named=named) for named in (True, False)}
+        assert len(found) == 1
+        return found.pop()
+
+    texts = [f"<p>{chr(97 + n % 26)} {chr(97 + n // 26)} and more" for n in range(times)]
+    rest, words = "".join(texts), ("one", "another")
+    none, one, other = (
+        text_of(read_page(f"<main>{rest}{more}</main>", numbers=True))
+        for more in ("", *(f"<p>{each} banner" for each in words))
+    )
+    back = text_of(read_page(f"<main>{''.join(texts[::-1])}<p>one banner</main>", numbers=True))
+    assert added(one, back) == added(none, none) == 0
+    assert added(one, other) is None
+    if times == 1:
+        assert added(one, none) == -(added(none, one) or 0) != added(other, none)
+    else:
+        assert added(one, none) is None
+        assert added(one._replace(texts=back.texts), one) == 0
 
 
 def test_title_and_headings_are_read_in_any_case() -> None:

@@ -9,9 +9,10 @@ in title, heading, words and numbers are copies. Of an item with other fields th
 and the pictures, data and attributes of the page, too. A copy may add the same blocks as FEW others of its pattern, with
 numbers of their own (a banner, a date, a counter), or lack the same: it never replaces anything.
 
-Where no item has the title, and most of the page was read, title and heading may differ, too: if one page says, in its
-headings, what the other calls itself (a month with one article); or, as on FEW others of the pattern, if only these differ
-and the main content leads to the same pages (a list under two tags).
+Where no item has the title, title and heading may differ, too, with the numbers in the first headings, and lines that say
+them beside the text. If most of the page was read, and one page says, in its headings, what the other calls itself (a month
+with one article). Or, as on FEW others of the pattern, if no other words differ and the main content leads to the same pages
+(a list under two tags).
 """
 
 from collections import Counter
@@ -19,11 +20,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dedup.core.fingerprint import PageReading
+from dedup.core.fingerprint import IN_HEADING, PageReading
 from dedup.model.differences import WORDS, undirected
 from dedup.model.page import PART
+from dedup.model.recipes import recipe_of
 from dedup.scrapy.evidence.enough import FEW, MANY, MOST
-from dedup.scrapy.evidence.items import FieldKinds, PageText, more_numbers
+from dedup.scrapy.evidence.items import FieldKinds, PageText, leads_the_same, more_numbers
 from dedup.scrapy.evidence.patterns import Pattern
 
 EXAMINED = 100  # requests of a callback that are looked at, if the pages have links to all of them
@@ -169,21 +171,24 @@ class CallbackEvidence:
     ) -> set[str]:
         """Return the signals that count, of those that differ."""
         counts, known = {*TEXT}, self._of(pattern.callback)
-        is_read = reading.words_read >= MOST * reading.words  # else the text may not be the page
         if self._exact:
             counts |= EXACT
         elif known.is_text:
+            is_read = reading.words_read >= MOST * reading.words
             counts |= set() if is_read else {*BESIDE}
         elif known.data or not known.stores_pages:  # without any, a print copy lacks nothing
             counts |= {e for e in IN_MARKUP if any(reading.fingerprint.parts[PART[e]])}
         differ = counts.intersection(pattern.signals)
         if not differ & NAMES or mine is None or theirs is None:
             return differ
-        if self._exact or known.has_title or known.data or not is_read:
+        if self._exact or known.has_title or known.data:
             return differ
-        if WORDS not in differ and mine.names.add_or_lack(theirs.names):
+        # else the text may not be the page; nor, if words are added, near the other whatever was not read
+        least = recipe_of(reading.fingerprint.recipe).similarity if WORDS in differ else MOST
+        if reading.words_read >= least * reading.words and mine.names.add_or_lack(theirs.names):
             return differ - NAMES
-        return (differ - NAMES) | {WORDS} if mine.lists_the_same(theirs) else differ
+        is_list = mine.added(theirs, named=True) == 0 and leads_the_same(reading, theirs)
+        return (differ - NAMES) | {WORDS} if is_list else differ
 
     def _template(
         self, pattern: Pattern, differ: set[str], mine: PageText | None, theirs: PageText | None
@@ -191,12 +196,12 @@ class CallbackEvidence:
         """Return what one of the two pages adds, the same for all of a pattern that do; None if it is not that alone."""
         if mine is None or theirs is None or self._exact or not differ <= {"w", "n", *BESIDE}:
             return None
-        noisy = self.noisy_places(pattern.callback)
-        one, other, words = mine.placed, theirs.placed, mine.words - theirs.words
-        is_replaced = more_numbers(one, other, noisy) and more_numbers(other, one, noisy)
-        if is_replaced or (words and mine.blocks == theirs.blocks):
+        noisy, named = self.noisy_places(pattern.callback), bool(NAMES & {*pattern.signals})
+        if named:  # what names the page does not count here, nor do numbers in that
+            noisy = noisy | {IN_HEADING}
+        one, other, added = mine.placed, theirs.placed, mine.added(theirs, named=named)
+        if added is None or (more_numbers(one, other, noisy) and more_numbers(other, one, noisy)):
             return None
-        if not words and BESIDE in differ:  # what stands there is not known: it may be the item
+        if not added and BESIDE in differ:  # what stands there is not known: it may be the item
             return None
-        least = min(words % (1 << 64), -words % (1 << 64))
-        return pattern.callback, undirected(pattern.difference), least
+        return pattern.callback, undirected(pattern.difference), abs(added)

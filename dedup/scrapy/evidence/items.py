@@ -19,7 +19,7 @@ Invariants:
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
 from hashlib import blake2b
@@ -33,18 +33,24 @@ from urllib.parse import quote
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import PageReading, hash_of_links, main_text, number_runs
+from dedup.core.fingerprint import (
+    IN_HEADING,
+    PageReading,
+    main_text,
+    number_runs,
+)
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.names import Names, title_of
 
-VERSION = 15
+VERSION = 16
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NAMES = 2000  # of fields that messages know
 NUMBERS = 64  # of a page that items hold
+BLOCKS = 64  # of its text that are told apart
 DIGEST_BYTES = 1024
 FIELDS = 48  # fields of an item that are told apart, for messages
 
@@ -62,6 +68,7 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _NO_DATA = frozenset((_URL, _NOW, "", "\0None"))
 _MASK = (1 << 64) - 1
+_LOW = (1 << 32) - 1
 _PLACE = 40_503  # by which the second number of a run differs from the first
 
 
@@ -77,14 +84,13 @@ class PageText(NamedTuple):
     """What was read of a page that its items hold.
 
     numbers  in its main text, at most NUMBERS: 16 bits of the place of each, and below 16 of its hash
-    words    sum of the hashes of its blocks without them and what names the page; blocks: how many there are
+    texts    its blocks without them (PageReading.texts); of more than BLOCKS one hash of all
     names    its title and headings, if no field has them
-    leads    a hash of where its main content leads; 0: nowhere
+    leads    the sum of the hashes of where its main content leads; 0: nowhere
     """
 
     numbers: bytes
-    words: int
-    blocks: int
+    texts: bytes
     names: Names = Names()
     leads: int = 0
 
@@ -93,10 +99,22 @@ class PageText(NamedTuple):
         """The numbers, each with its place."""
         return unpack(f">{len(self.numbers) // 4}I", self.numbers)
 
-    def lists_the_same(self, other: "PageText") -> bool:
-        """Whether two pages have the same text and lead to the same pages: a list under two names."""
-        is_same = self.words == other.words and self.blocks == other.blocks
-        return is_same and self.leads == other.leads != 0
+    def added(self, other: "PageText", *, named: bool) -> int | None:
+        """Return the sum of the hashes of the blocks that this page has more than another, or, below 0, less.
+
+        None: each has some that the other has not, so something is replaced. named: what names one of them does not count.
+        """
+        if self.texts == other.texts:
+            return 0
+        one, two = (
+            {n >> 32: n & _LOW if named else n >> 32 for n in _hashes(each.texts)}
+            for each in (self, other)
+        )
+        mine, theirs = (Counter(n >> 32 for n in _hashes(each.texts)) for each in (self, other))
+        more = Counter(each for n in (mine - theirs).elements() if (each := one[n]))
+        less = Counter(each for n in (theirs - mine).elements() if (each := two[n]))
+        more, less = more - less, less - more
+        return None if more and less else sum(more.elements()) - sum(less.elements())
 
 
 class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
@@ -128,20 +146,40 @@ class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
 
 def text_of(reading: PageReading, html: str = "") -> PageText:
     """Return what two such pages are compared by; html: where their names may differ, the page."""
-    found = sorted(placed(reading))[:NUMBERS]
-    leads = hash_of_links(reading.content_links) if reading.content_links else 0
+    found, texts = sorted(placed(reading))[:NUMBERS], reading.texts
     return PageText(
         pack(f">{len(found)}I", *found),
-        *reading.others[1:],
+        texts if len(texts) <= 8 * BLOCKS else _folded(texts),
         Names.of(html) if html else Names(),
-        leads,
+        sum(_hashes(reading.content_links)) & _MASK,
     )
+
+
+def leads_the_same(reading: PageReading, theirs: PageText) -> bool:
+    """Whether the main content of a page leads somewhere, and where another's does: to one page more or less at most.
+
+    No page has a link to itself; a list under two names may have one to the other name.
+    """
+    links, (own,) = _hashes(reading.content_links), _hashes(reading.address)
+    more = {
+        (sum(links) - theirs.leads + each) & _MASK for each in (0, own)
+    }  # links of this page alone
+    return theirs.leads > 0 < len(links) and not more.isdisjoint({0, *links})
+
+
+def _hashes(hashes: bytes) -> tuple[int, ...]:
+    return unpack(f"<{len(hashes) // 8}Q", hashes)
+
+
+def _folded(texts: bytes) -> bytes:
+    """Return one hash in place of those of all blocks, whatever their order."""
+    return pack("<Q", _hash(sorted(n & _LOW for n in _hashes(texts))))
 
 
 def placed(reading: PageReading) -> list[int]:
     """Return the tokens with digits of a page's main text, each with its place: the word beside it."""
     return [
-        (beside + at * _PLACE & 0xFFFF) << 16 | each & 0xFFFF
+        (beside + at * _PLACE * (beside != IN_HEADING) & 0xFFFF) << 16 | each & 0xFFFF
         for beside, *run in number_runs(reading.numbers)
         for at, each in enumerate(run)
     ]
@@ -195,12 +233,21 @@ def differing(mine: ItemsDigest, theirs: ItemsDigest) -> frozenset[int]:
 
 
 def encode(digest: ItemsDigest) -> bytes:
-    """Return a digest as bytes, nothing for one that is too long; decode() reads them."""
-    content = msgspec.msgpack.encode(digest)
-    if len(content) > DIGEST_BYTES and digest.page is not None:
-        page = digest.page._replace(names=Names())
+    """Return a digest as bytes, nothing for one that is too long; decode() reads them.
+
+    Of a page that takes too much its names are left out, then its single blocks.
+    """
+    for page in (None,) if digest.page is None else _shorter(digest.page):
         content = msgspec.msgpack.encode(msgspec.structs.replace(digest, page=page))
-    return content if len(content) <= DIGEST_BYTES else b""
+        if len(content) <= DIGEST_BYTES:
+            return content
+    return b""
+
+
+def _shorter(page: PageText) -> Iterator[PageText]:
+    yield page
+    yield (unnamed := page._replace(names=Names()))
+    yield unnamed._replace(texts=_folded(page.texts))
 
 
 def decode(content: bytes) -> ItemsDigest | None:

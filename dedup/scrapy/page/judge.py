@@ -105,20 +105,25 @@ class Judge:
                 fingerprint = msgspec.structs.replace(fingerprint, links=links)
             fetched = _Fetched(space, request, response, reading, called.name, of_template)
             verdict = await space.detector.judge(fingerprint, key_of(request), options)
-            if not (
-                verdict.status == "pending" or (verdict.match and self._waits_for(verdict.match))
-            ):
+            if not self._waits(verdict, called.name):
                 return await self._decided(fetched, verdict)
-        verdict = await self._settled(space, verdict, options)
+        verdict = await self._settled(fetched, verdict, options)
         with self._counts.meter:
             return await self._decided(fetched, verdict)
 
-    def _waits_for(self, match: Neighbour) -> bool:
-        """Whether the next commit of any crawl in this process inserts a match."""
-        key = match.document.key
-        return any(each.in_flight.waits_for_insert(key) for each in Session.all())
+    def _waits(self, verdict: Verdict, callback: str) -> bool:
+        """Whether a page waits for one in flight: that may be its match, or, where texts decide, be more like it than that."""
+        match, session = verdict.match, self._session
+        if match is None or verdict.status == "pending":
+            return verdict.status == "pending"
+        by_copies = session.config.proof != "text" and session.callbacks.may_store_pages(callback)
+        return (by_copies and session.in_flight.has_nearer(verdict, match)) or any(
+            each.in_flight.waits_for_insert(match.document.key) for each in Session.all()
+        )
 
-    async def _settled(self, space: Space, verdict: Verdict, options: ReserveOptions) -> Verdict:
+    async def _settled(
+        self, fetched: _Fetched, verdict: Verdict, options: ReserveOptions
+    ) -> Verdict:
         """Return the verdict on a near-duplicate of pages in flight, once these are done.
 
         After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with its match.
@@ -128,15 +133,17 @@ class Judge:
             for session in Session.all():  # spiders of one process may share stores
                 session.in_flight.commit()
                 session.in_flight.release_discarded()
-            asked = options
-            if waited >= self._session.config.wait_seconds and verdict.status == "pending":
+            asked, is_over = options, waited >= self._session.config.wait_seconds
+            if is_over and verdict.status == "pending":
                 asked = msgspec.structs.replace(options, exempt="in_flight")
             match = verdict.match
             with self._counts.meter:
-                verdict = await space.detector.judge(verdict.page, verdict.key, asked)
+                verdict = await fetched.space.detector.judge(verdict.page, verdict.key, asked)
             if verdict.reason == "in_flight":
                 return msgspec.structs.replace(verdict, match=match)
-            if verdict.status != "pending":
+            if verdict.status != "pending" and (
+                is_over or not self._waits(verdict, fetched.callback)
+            ):
                 return verdict
             if asked is not options:  # a service that answers so for ever
                 return unreserved(verdict, "in_flight")

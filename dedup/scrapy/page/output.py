@@ -343,7 +343,7 @@ class CheckedPage(PassingPage):
         if response is None:
             return True
         again = self._session.read(page.space.recipe, response)
-        if again.others == page.reading.others:  # else it may be a login now
+        if again.texts == page.reading.texts:  # else it may be a login now
             changes = {*placed(again)} ^ {*placed(page.reading)}
             callbacks.noisy_places(page.callback).update(each >> 16 for each in changes)
         return True

@@ -206,13 +206,28 @@ class Callback(NamedTuple):
     is_component: bool
 
 
-def callback_of(request: Request, spider: Any, *, kinds: bool) -> Callback:
+def callback_of(request: Request, spider: Any, config: Config) -> Callback:
     """Return the callback of a request."""
     name, callback = callback_name(request, spider), request.callback
+    kind = name if config.kinds else ""
+    if (
+        kind and callback is None and config.proof != "text"
+    ):  # which asks for no items of the other page
+        kind = _rules_callback(spider) or name
     # robots.txt and media have no callback, the shell has a Deferred's
     of_deferred = isinstance(getattr(callback, "__self__", None), Deferred)
     is_component = callback is NO_CALLBACK or of_deferred
-    return Callback(name, name[:KIND_CHARACTERS] if kinds else "", is_component)
+    return Callback(name, kind[:KIND_CHARACTERS], is_component)
+
+
+def _rules_callback(spider: Any) -> str:
+    """Return the one callback of a CrawlSpider's rules, if it has start pages parsed, too (parse_start_url); else ""."""
+    default = CrawlSpider.parse_start_url
+    if not isinstance(spider, CrawlSpider) or type(spider).parse_start_url is default:
+        return ""
+    every = (rule.callback for rule in spider.rules)
+    names = {e if isinstance(e, str) else getattr(e, "__name__", "") for e in every if e}
+    return names.pop() if len(names) == 1 else ""
 
 
 def exemption(

@@ -109,7 +109,9 @@ class Session:
         if GIVEN in pattern.signals or not self.callbacks.stores_pages(page.callback, only=True):
             return False
         theirs = None if page.digest is None else page.digest.page
-        return self.callbacks.are_copies(pattern, page.reading, page.text, theirs)
+        return theirs is not None and self.callbacks.are_copies(
+            pattern, page.reading, page.text, theirs
+        )
 
     def is_own(self, match: Neighbour) -> bool:
         """Whether this crawl stored a match."""
@@ -221,7 +223,7 @@ class Session:
 
     def callback_of(self, request: Request) -> Callback:
         """Return the callback of a request."""
-        return callback_of(request, self.crawler.spider, kinds=self.config.kinds)
+        return callback_of(request, self.crawler.spider, self.config)
 
     def fingerprint(self, request: Request) -> bytes:
         """Return by what Scrapy tells requests apart: their URL, and what a project adds to that."""

@@ -126,12 +126,20 @@ static int are_within(const struct ndd_reader *reader, const struct block *block
     return *next < reader->digits.n && first_of(&reader->digits.at[*next]) - block->first_token < block->tokens;
 }
 
+/* The next token of a block with a digit; the number of its tokens, if there is none. *of is {0, 0} at first. */
+static uint32_t next_number(const struct ndd_reader *reader, const struct block *block, size_t *next, struct digits *of) {
+    while ((of->digits & OF_BYTES) == 0) {
+        if (!are_within(reader, block, next)) return block->tokens;
+        *of = reader->digits.at[(*next)++];
+    }
+    return take_number(of) - block->first_token;
+}
+
 /* The numbers of a block, whose first is the next one. */
 static uint64_t join_numbers(const struct ndd_reader *reader, uint64_t sum, const struct block *block, size_t *next) {
-    for (; are_within(reader, block, next); ++*next) {
-        struct digits of = reader->digits.at[*next];
-        while (of.digits & OF_BYTES) sum = join(sum, reader->tokens.at[take_number(&of)]);
-    }
+    struct digits of = {0, 0};
+    for (uint32_t at; (at = next_number(reader, block, next, &of)) < block->tokens;)
+        sum = join(sum, reader->tokens.at[block->first_token + at]);
     return sum;
 }
 
@@ -166,23 +174,11 @@ static int is_name(const struct ndd_reader *reader, uint64_t title, const struct
     return NAME_SHARE * n >= block->tokens && n > 0;
 }
 
-/* Joins the tokens of a block from one to another; of one that names the page those that are not in the title. */
-static uint64_t join_between(const struct ndd_reader *reader, uint64_t sum, uint64_t title, const struct block *block,
-                             uint32_t from, uint32_t to) {
-    const uint64_t *tokens = reader->tokens.at + block->first_token;
-    for (uint32_t at = from; at < to; at++)
-        if (!is_in_title(reader, title, tokens[at])) sum = join(sum, tokens[at]);
-    return sum;
-}
-
 /* How many numbers a block begins with; next is its first number. */
 static uint32_t leading_numbers(const struct ndd_reader *reader, const struct block *block, size_t next) {
+    struct digits of = {0, 0};
     uint32_t n = 0;
-    for (; are_within(reader, block, &next); next++) {
-        struct digits of = reader->digits.at[next];
-        while (of.digits & OF_BYTES)
-            if (take_number(&of) - block->first_token != n++) return n - 1;
-    }
+    while (n < block->tokens && next_number(reader, block, &next, &of) == n) n++;
     return n;
 }
 
@@ -192,54 +188,45 @@ static void end_run(struct ndd_reader *reader, size_t place, uint64_t word) {
     hand_out(reader, 0);
 }
 
-ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[3]) {
-    if (reader == NULL || hashes == NULL || n == NULL || others == NULL) return NDD_BAD_ARGUMENT;
+/* What stands for the place of a number: a word beside it; in a first heading, which names the page, always the same. */
+static uint64_t place_of(const struct block *block, uint64_t word) {
+    return block->context & IN_TOP ? NDD_IN_HEADING : word;
+}
+
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n) {
+    if (reader == NULL || hashes == NULL || n == NULL) return NDD_BAD_ARGUMENT;
     uint64_t last = 1;   /* token of the blocks until now */
     uint64_t before = 1; /* the token before the open run */
-    const uint64_t title = title_bits(reader);
     size_t next = 0, place = 0; /* of the next number; of the open run's word */
     int is_open = 0;     /* a run has begun */
     reader->numbers.n = 0;
-    others[0] = others[1] = others[2] = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         const uint64_t *tokens = reader->tokens.at + block->first_token;
         if (block->weight == 0 || block->tokens == 0) continue;
-        if (is_open && leading_numbers(reader, block, next) < block->tokens) { /* else it goes on */
+        const int is_apart = before == NDD_IN_HEADING || block->context & IN_TOP;
+        if (is_open && (is_apart || leading_numbers(reader, block, next) < block->tokens)) { /* else it goes on */
             end_run(reader, place, before);
             is_open = 0;
         }
-        const uint64_t name = is_name(reader, title, block) ? title : 0;
         uint32_t behind = 0; /* the last number of this block */
-        uint64_t words = 0;  /* of it */
-        for (; are_within(reader, block, &next); next++) {
-            struct digits of = reader->digits.at[next];
-            while (of.digits & OF_BYTES) {
-                uint32_t at = take_number(&of) - block->first_token;
-                if (is_open && at != behind) {
-                    end_run(reader, place, tokens[behind]);
-                    is_open = 0;
-                }
-                if (!is_open) {
-                    is_open = 1;
-                    before = at == 0 ? last : tokens[at - 1];
-                    place = reader->numbers.n;
-                    hand_out(reader, 1);
-                }
-                hand_out(reader, tokens[at] + !tokens[at]);
-                words = join_between(reader, words, name, block, behind, at);
-                behind = at + 1;
+        struct digits of = {0, 0};
+        for (uint32_t at; (at = next_number(reader, block, &next, &of)) < block->tokens; behind = at + 1) {
+            if (is_open && at != behind) {
+                end_run(reader, place, place_of(block, tokens[behind]));
+                is_open = 0;
             }
+            if (!is_open) {
+                is_open = 1;
+                before = place_of(block, at == 0 ? last : tokens[at - 1]);
+                place = reader->numbers.n;
+                hand_out(reader, 1);
+            }
+            hand_out(reader, tokens[at] + !tokens[at]);
         }
         if (is_open && behind < block->tokens) {
-            end_run(reader, place, tokens[behind]);
+            end_run(reader, place, place_of(block, tokens[behind]));
             is_open = 0;
-        }
-        words = join_between(reader, words, name, block, behind, block->tokens);
-        if (words != 0 && !(block->context & IN_TOP)) { /* its first headings name it, too */
-            others[0] = join(others[0], words);
-            others[1] += hash_mix(words);
-            others[2]++;
         }
         last = tokens[block->tokens - 1];
     }
@@ -247,6 +234,38 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
     if (reader->status != NDD_OK) return reader->status;
     *hashes = reader->numbers.at;
     *n = reader->numbers.n;
+    return NDD_OK;
+}
+
+static uint32_t shortened(uint64_t words) { return words == 0 ? 0 : (uint32_t)(hash_mix(words) >> 32) | 1; }
+
+ndd_status ndd_reader_texts(ndd_reader *reader, const uint64_t **hashes, size_t *n) {
+    if (reader == NULL || hashes == NULL || n == NULL) return NDD_BAD_ARGUMENT;
+    const uint64_t title = title_bits(reader);
+    size_t next = 0;
+    reader->texts.n = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        const uint64_t *tokens = reader->tokens.at + block->first_token;
+        if (block->weight == 0 || block->tokens == 0 || block->context & IN_TOP) continue;
+        const uint64_t name = is_name(reader, title, block) ? title : 0;
+        struct digits of = {0, 0};
+        uint32_t number = next_number(reader, block, &next, &of);
+        uint64_t words = 0, unnamed = 0;
+        for (uint32_t at = 0; at < block->tokens; at++) {
+            if (at == number) {
+                number = next_number(reader, block, &next, &of);
+                continue;
+            }
+            words = join(words, tokens[at]);
+            if (!is_in_title(reader, name, tokens[at])) unnamed = join(unnamed, tokens[at]);
+        }
+        if (words != 0 && NDD_ROOM(reader, reader->texts, 1))
+            reader->texts.at[reader->texts.n++] = (uint64_t)shortened(words) << 32 | shortened(unnamed);
+    }
+    if (reader->status != NDD_OK) return reader->status;
+    *hashes = reader->texts.at;
+    *n = reader->texts.n;
     return NDD_OK;
 }
 

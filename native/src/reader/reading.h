@@ -127,6 +127,7 @@ struct ndd_reader {
     NDD_LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
     size_t targets_until[3];        /* where those of each place end (links.c) */
     NDD_LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
+    NDD_LIST(uint64_t) texts;       /* what ndd_reader_texts hands out */
     NDD_LIST(uint64_t) block_list;  /* what ndd_reader_blocks hands out */
     NDD_LIST(struct block) hidden;  /* blocks that were left out (hidden.c) */
     NDD_LIST(uint64_t) passed;      /* text that was passed by: an entry of the list of blocks each */

@@ -25,7 +25,7 @@ int scratch_grow(struct ndd_reader *reader, void *list, size_t element, size_t m
 /* All lists of a reader. */
 #define EACH_LIST(DO) \
     DO(tokens) DO(blocks) DO(set) DO(set_weights) DO(slots) DO(waits) DO(digits) DO(title_tokens) \
-    DO(links) DO(targets) DO(numbers) DO(block_list) DO(hidden) DO(passed) DO(words_kept) \
+    DO(links) DO(targets) DO(numbers) DO(texts) DO(block_list) DO(hidden) DO(passed) DO(words_kept) \
     DO(words_shown)
 
 static size_t scratch_bytes(const struct ndd_reader *reader) {
