@@ -116,6 +116,7 @@ def test_weighted_simhash_equals_the_oracle(data: st.DataObject, kind: Any, most
     assert found == oracle.simhash(hashes, weights)
 
 
+@example([(1, 1.0), (2, 0.9999999)])
 @given(st.lists(st.tuples(UINT64, st.floats(0, allow_infinity=False)), min_size=1, max_size=40))
 def test_float_weights_equal_the_oracle(pairs: list[tuple[int, float]]) -> None:
     """Float weights count in steps of the greatest."""

@@ -3,13 +3,14 @@
 import random
 
 import pytest
-from detecting import ONES, RECIPE, bits, page
+from detecting import ONES, RECIPE, bits, page, saying
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
 
 import dedup
+from dedup.model.errors import UsageError
 from dedup.model.page import Document, PageFingerprint
 from dedup.store import TooMany
 
@@ -90,6 +91,24 @@ def test_an_insert_by_token_knows_late_duplicates(detector, clock):
     detector.insert(detector.reserve(page(7), "c", exempt="in_flight"))
     assert detector.insert(detector.held(first.token)) is True
     assert detector.insert(detector.held(exempt.token)) is False
+
+
+@pytest.mark.parametrize(
+    ("title", "paid", "late"), [(0, True, True), (0, False, False), (1, True, False)]
+)
+def test_a_page_is_late_only_where_what_came_since_counts(detector, title, paid, late):
+    """One that brought nothing does not, nor another page of the site by its title."""
+    first = detector.reserve(page(7, identity=saying(2)), "http://example.com/a")
+    other = page(7, 1, identity=saying(title))
+    since = detector.reserve(other, "http://example.com/b", exempt="in_flight")
+    detector.insert(since.brought(paid=paid))
+    assert detector.insert(first) is late
+
+
+def test_a_token_does_not_carry_another_page_of_its_key(detector):
+    """The page that was judged is the one that is inserted."""
+    with pytest.raises(UsageError, match="belongs to"):
+        detector.insert(detector.reserve(page(), "a").brought(page=page(ONES)))
 
 
 def test_a_pinned_reservation_does_not_expire(detector, clock):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from commands import page
 from fuzzing_resp import LIMITS, Wire, command
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
@@ -102,6 +102,12 @@ wrong = st.sampled_from(
 @given(
     commands=st.lists(st.one_of(pages, pages, pages, probes, probes, endings, wrong), max_size=50),
     cuts=st.sets(st.integers(1, 20_000), max_size=4),
+)
+@example(
+    commands=[
+        command("DEDUP.PROBE", "d", page(1), *some) for some in (("COUNT", 1), ("DISTANCE", 99))
+    ],
+    cuts=set(),
 )
 def test_commands_of_one_read_are_answered_as_if_each_came_alone(tmp_path_factory, commands, cuts):
     """The answers and the counts are the same, with errors, inserts and other commands in between, cut anywhere."""

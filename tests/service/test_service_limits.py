@@ -16,6 +16,7 @@ import pytest
 import redis
 from commands import command, insert, page, probe, reserve, spread
 from crawling import wait_for
+from forking import completed
 from needing import linux_only
 from services import RECIPE, Serving, few_files
 from sketches import sketch
@@ -379,3 +380,17 @@ def test_empty_lines_keep_no_connection_open(hasty):
             if ended:
                 break
     assert ended
+
+
+def test_a_folder_belongs_to_one_service(tmp_path):
+    """A second one ends with an error that names the first; after kill -9 the folder is free."""
+    with Serving(tmp_path) as serving:
+        given = ["serve", "--path", tmp_path, "--listen", "127.0.0.1:0", "--http", "none"]
+        done = completed("from dedup.cli import main; main()", given)
+        assert done.returncode == 1, done.stderr
+        assert f"{tmp_path} is held by process {serving.process.pid}" in done.stderr
+        assert "one service at a time" in done.stderr
+        assert "Traceback" not in done.stderr
+        serving.kill()
+        serving.start()
+        assert serving.get("/readyz")[0] == 200

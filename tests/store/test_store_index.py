@@ -62,6 +62,7 @@ def test_an_index_beyond_memory_is_written_and_merged_behind_the_store(tmp_path,
             if i % 5 == 0:
                 s.forget(keys[i // 3])
         answers = [(s.get(key), key in s, s.near(spread(i))) for i, key in enumerate(keys)]
+        s.write_index()
         info = s.info()
         assert info["index_file_bytes"] > 0
         assert verified(s).problems == []
