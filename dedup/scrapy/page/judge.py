@@ -112,14 +112,20 @@ class Judge:
             return await self._decided(fetched, verdict)
 
     def _waits(self, verdict: Verdict, callback: str) -> bool:
-        """Whether a page waits for one in flight: that may be its match, or, where texts decide, be more like it than that."""
-        match, session = verdict.match, self._session
-        if match is None or verdict.status == "pending":
+        """Whether a page waits for one in flight: that may be its match, or be more like it than that."""
+        if (match := verdict.match) is None or verdict.status == "pending":
             return verdict.status == "pending"
-        by_copies = session.config.proof != "text" and session.callbacks.may_store_pages(callback)
-        return (by_copies and session.in_flight.has_nearer(verdict, match)) or any(
+        return self._has_nearer(verdict, callback) or any(
             each.in_flight.waits_for_insert(match.document.key) for each in Session.all()
         )
+
+    def _has_nearer(self, verdict: Verdict, callback: str) -> bool:
+        """Whether a page in flight is more like one than its match is, where texts decide between them."""
+        session = self._session
+        if verdict.match is None or verdict.status == "pending" or session.config.proof == "text":
+            return False
+        stores = session.callbacks.may_store_pages(callback)
+        return stores and session.in_flight.has_nearer(verdict, verdict.match)
 
     async def _settled(
         self, fetched: _Fetched, verdict: Verdict, options: ReserveOptions
@@ -134,19 +140,20 @@ class Judge:
                 session.in_flight.commit()
                 session.in_flight.release_discarded()
             asked, is_over = options, waited >= self._session.config.wait_seconds
-            if is_over and verdict.status == "pending":
-                asked = msgspec.structs.replace(options, exempt="in_flight")
-            match = verdict.match
-            with self._counts.meter:
-                verdict = await fetched.space.detector.judge(verdict.page, verdict.key, asked)
-            if verdict.reason == "in_flight":
-                return msgspec.structs.replace(verdict, match=match)
-            if verdict.status != "pending" and (
-                is_over or not self._waits(verdict, fetched.callback)
-            ):
-                return verdict
-            if asked is not options:  # a service that answers so for ever
-                return unreserved(verdict, "in_flight")
+            if is_over or not self._has_nearer(verdict, fetched.callback):
+                if is_over and verdict.status == "pending":
+                    asked = msgspec.structs.replace(options, exempt="in_flight")
+                match = verdict.match
+                with self._counts.meter:
+                    verdict = await fetched.space.detector.judge(verdict.page, verdict.key, asked)
+                if verdict.reason == "in_flight":
+                    return msgspec.structs.replace(verdict, match=match)
+                if verdict.status != "pending" and (
+                    is_over or not self._has_nearer(verdict, fetched.callback)
+                ):
+                    return verdict
+                if asked is not options:  # a service that answers so for ever
+                    return unreserved(verdict, "in_flight")
             await asyncio.sleep(pause := pauses.next())
             waited += pause
 
