@@ -60,13 +60,6 @@ static const char *const beside_words[] = {"author", "bio", "byline", "disclaime
 
 #define NAME_MOST 64 /* bytes of a name before such a word that are looked at: the time stays linear */
 
-/* Their first letters, and for each the third ones: hardly any other word has both. */
-#define LETTER(c) (UINT32_C(1) << ((c) & 31))
-static const uint32_t third_letters[32] = {
-    ['a' & 31] = LETTER('t'), ['b' & 31] = LETTER('l') | LETTER('o'), ['c' & 31] = LETTER('m'), ['d' & 31] = LETTER('s'),
-    ['f' & 31] = LETTER('o'), ['l' & 31] = LETTER('v'), ['m' & 31] = LETTER('d'), ['n' & 31] = LETTER('w'), ['p' & 31] = LETTER('p'),
-    ['r' & 31] = LETTER('l') | LETTER('p') | LETTER('s'), ['s' & 31] = LETTER('a') | LETTER('c') | LETTER('g'), ['w' & 31] = LETTER('d')};
-
 /* Whether a word of a class stands in the name of a category or a tag of the page, which themes write there. */
 static int names_subject(const uint8_t *value, const uint8_t *word) {
     const uint8_t *name = word;
@@ -77,25 +70,45 @@ static int names_subject(const uint8_t *value, const uint8_t *word) {
 
 /* What the word of a class or id says that begins at a place. */
 static uint32_t word_says(const uint8_t *value, const uint8_t *word, const uint8_t *end) {
-    if (end - word < 3 || !(third_letters[word[0] & 31] & LETTER(word[2]))) return 0;
     size_t n = 0;
     while (word + n < end && is_alphanumeric(word[n])) n++;
+    if (n == 0) return 0; /* behind the value */
     uint32_t said = one_of(word, n, beside_words) ? IN_BESIDE : one_of(word, n, comment_words) ? IN_COMMENTS : 0;
     return said != 0 && names_subject(value, word) ? 0 : said;
 }
+
+#ifdef NDD_CHUNKS
+/* A bit for each byte from which on a first and a third letter fit: of hardly any other word both do. */
+static inline uint32_t fitting_letters(const uint8_t *at) {
+#define OR _mm_or_si128
+#define OF(letter, thirds) _mm_and_si128(chunk_is(first, letter), thirds)
+    const __m128i small = _mm_set1_epi8(0x20);
+    __m128i first = OR(chunk_at(at), small), third = OR(chunk_at(at + 2), small);
+    __m128i l = chunk_is(third, 'l'), o = chunk_is(third, 'o'), p = chunk_is(third, 'p'), s = chunk_is(third, 's');
+    __m128i d = chunk_is(third, 'd'), acg = OR(OR(chunk_is(third, 'a'), chunk_is(third, 'c')), chunk_is(third, 'g'));
+    __m128i any = OR(OR(OF('a', chunk_is(third, 't')), OF('b', OR(l, o))), OR(OF('c', chunk_is(third, 'm')), OF('d', s)));
+    any = OR(any, OR(OR(OF('f', o), OF('l', chunk_is(third, 'v'))), OR(OF('m', d), OF('n', chunk_is(third, 'w')))));
+    any = OR(any, OR(OR(OF('p', p), OF('r', OR(OR(l, p), s))), OR(OF('s', acg), OF('w', d))));
+#undef OF
+#undef OR
+    return chunk_bits(any);
+}
+#endif
 
 /* What a class or id says. Nearly every one is asked, and hardly any says something. */
 static uint32_t class_says(const uint8_t *value, size_t n, const uint8_t *end) {
     const uint8_t *at = value, *value_end = value + n;
     uint32_t said = 0, within = 0; /* 1: a word goes on */
 #ifdef NDD_CHUNKS
-    for (; at < value_end && end - at >= NDD_CHUNK_BYTES; at += NDD_CHUNK_BYTES) {
+    for (; at < value_end && end - at >= NDD_CHUNK_BYTES + 2; at += NDD_CHUNK_BYTES) {
         uint32_t words = chunk_bits(chunk_alphanumeric(chunk_at(at)));
-        for (uint32_t starts = words & ~(words << 1 | within); starts != 0; starts &= starts - 1) {
+        for (uint32_t starts = words & ~(words << 1 | within) & fitting_letters(at); starts != 0; starts &= starts - 1) {
             said |= word_says(value, at + lowest_bit(starts), value_end);
         }
         within = words >> (NDD_CHUNK_BYTES - 1);
     }
+#else
+    (void)end;
 #endif
     for (; at < value_end; at++) {
         uint32_t before = within;
