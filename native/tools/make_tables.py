@@ -34,7 +34,7 @@ TAGS = {
     "HEADING": "h1 h2 h3 h4 h5 h6",
     "LINK": "a",
     "FORM": "form fieldset",
-    "ASIDE": "aside menu button label",
+    "ASIDE": "aside menu button label figcaption",
     "ROOT": "html body head",
     "CELL": "td th caption",
     "ROW": "tr",

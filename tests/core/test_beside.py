@@ -22,6 +22,15 @@ ASK = [
     "div class=site__Popup",
     "ul class='post related posts'",
     "div id=signup",
+    'div class="post-author vcard"',
+    "section class=bio",
+    "div class=article__byline",
+    "div class=disclaimer-text",
+    'div id="footer-2" class=columns',
+    "div class=share",
+    "ul class=social-links",
+    'li class="widget widget_text"',
+    "figcaption",
 ]
 SAY_NOTHING = [
     'article class="post category-popups tag-modals"',
@@ -33,7 +42,13 @@ SAY_NOTHING = [
     "div class=newsletters",
     "div class=unrelated",
     "span class=modal",
+    "span class=author",
+    "div class=widgets",
+    "div class=authors",
+    'div class="post category-social-media Tag-my-author tag-footer"',
+    f'div class="tag-{"x" * 59}-author"',
 ]
+NAMES_TOO_LONG = f'div class="tag-{"x" * 60}-author"'
 
 
 def kept(html: str) -> set[str]:
@@ -53,6 +68,25 @@ def test_other_names_with_such_words_are_read(tag: str) -> None:
     assert "asks" in kept(f"<body><{tag}><p>{NOTICE}</p></{tag.split(maxsplit=1)[0]}>{STORY}")
 
 
+def test_only_the_name_that_a_word_stands_in_is_looked_at() -> None:
+    """Another name beside it may be a tag's; of a long one the last 64 bytes count."""
+    for tag in ('div class="tag-x author"', 'div id=author class="tag-x"', NAMES_TOO_LONG):
+        assert "asks" not in kept(f"<body><{tag}><p>{NOTICE}</p></div>{STORY}")
+
+
+def test_what_holds_a_heading_of_the_page_is_read() -> None:
+    """Also a later one: a page of an author in a list of them, a page that was not found in a footer."""
+    story = STORY + "<h1>One</h1>"
+    assert "asks" in kept(f"{story}<div class=footer><h1>Two</h1><p>{NOTICE}</p></div>{STORY}")
+    assert "asks" not in kept(f"{story}<div class=footer><h2>Two</h2><p>{NOTICE}</p></div>{STORY}")
+
+
+def test_names_in_navigation_say_nothing() -> None:
+    """Not even of what an item that is navigation does not hold any more."""
+    html = f"<ul><li role=navigation>x<li class=author>{NOTICE}</ul>{STORY}"
+    assert "asks" in kept(html)
+
+
 def test_a_page_that_is_all_notice_is_read() -> None:
     """It is a page, too; and a class of the whole page says nothing of a part."""
     assert "asks" in kept(f"<body><div class=popup><p>{NOTICE * 8}</p></div><p>of the harbour</p>")
@@ -60,7 +94,8 @@ def test_a_page_that_is_all_notice_is_read() -> None:
 
 
 WORDS = st.sampled_from(
-    "Notice comment reply x comments2 Modal popup related newsletter signup -- _ c m r".split()
+    "Notice comment reply x comments2 Modal popup related newsletter signup author Bio byline disclaimer footer share "
+    "social widget tag category -- _ c m r".split()
 )
 
 

@@ -659,6 +659,16 @@ class StartTag:
         runs = re.findall("[0-9a-z]+", lower(" ".join(self.values(*names))))
         return any(word in WORDS[words] for word in runs)
 
+    def called(self, words: str) -> bool:
+        """Whether a class or id has one of the words, but for those in the name of a category or a tag."""
+        for value in map(raw, self.values("class", "id")):
+            for run in re.finditer(b"[0-9a-z]+", value.lower()):
+                name = re.split(f"[{SPACE}]".encode(), value[: run.start()][-64:].lower())[-1]
+                subject = name.startswith((b"tag-", b"category-"))
+                if run[0].decode() in WORDS[words] and not subject:
+                    return True
+        return False
+
     def is_hidden(self) -> bool:
         return any(lower(value) != "until-found" for value in self.values("hidden"))
 
@@ -786,7 +796,6 @@ class Page:
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
     mains: int = 0
-    headed: bool = False
 
     @property
     def context(self) -> Context:
@@ -939,18 +948,18 @@ class Page:
             and (self.is_xml() or self.context & {"skipped", "foreign"} or tag.has("SKIP"))
         ):
             return tag.end
+        named = tag.has("BLOCK") and "dropped" not in self.context
         if tag.has("BLOCK"):
             self.close(lambda name: in_any(name, "PARAGRAPH"), "BLOCK SKIP")
         if tag.has("BLOCK") or tag.has("LINK"):
             group = next((group for group in IMPLIED if tag.has(group)), None)
             if group is not None:
                 self.close(lambda name: in_any(name, group), IMPLIED[group])
-        if tag.has("TOP") and not self.headed and not self.context & {"skipped", "dropped"}:
-            self.headed = True
+        if tag.has("TOP") and not self.context & {"skipped", "dropped"}:
             hints = {"comments", "inner comments", "beside"}
             self.stack = [Element(name, context - hints) for name, context in self.stack]
         outside = {"main"} - self.context or not in_content(self.context)
-        context = self.unveiled(tag) | self.marks(tag)
+        context = self.unveiled(tag) | self.marks(tag, named=named)
         if {"drawn", "skipped"} <= self.context and (
             tag.name == "text" or (tag.has("FOREIGN") and tag.has("BLOCK"))
         ):
@@ -958,8 +967,8 @@ class Page:
             context = context - {"skipped"} | {"aside"}
         if tag.has("LINK") and href and "skipped" not in context:
             number = re.compile(rf"[{SPACE}]*[0-9]{{1,5}}[{SPACE}]*<").match(self.text, tag.end)
-            named = "next" in re.findall("[0-9a-z]+", lower(" ".join(tag.values("class"))))
-            paging = tag.next() or (outside and (number or named))
+            says_next = "next" in re.findall("[0-9a-z]+", lower(" ".join(tag.values("class"))))
+            paging = tag.next() or (outside and (number or says_next))
             self.links.append((href[0], context | {"paging"} if paging else context))
         if self.leaves_no_mark(tag.name, context):
             return tag.end
@@ -1096,7 +1105,8 @@ class Page:
             return self.context - {"veiled", "skipped"} | {"hidden"}
         return self.context - {"veiled"}
 
-    def marks(self, tag: StartTag) -> set[str]:
+    def marks(self, tag: StartTag, *, named: bool) -> set[str]:
+        """Return the marks that an element gets; named: its class and id count."""
         groups = {"skipped": "SKIP", "dropped": "DROP"}
         groups |= {mark: mark.upper() for mark in "main header heading link form aside".split()}
         groups["top"] = "TOP"
@@ -1125,9 +1135,9 @@ class Page:
                 marks.add("dropped")
             if tag.says("aside roles", "role"):
                 marks.add("aside")
-            if tag.has("BLOCK") and tag.says("beside words", "class", "id"):
+            if named and tag.called("beside words"):
                 marks.add("beside")
-            if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
+            if named and tag.called("comment words"):
                 marks.add("inner comments" if "comments" in self.context else "comments")
             if tag.says("main roles", "role"):
                 marks.add("main")
@@ -1230,7 +1240,8 @@ def hints_without_meaning(blocks: Blocks) -> set[str]:
         more = count(
             block for block in blocks if is_text(block) and is_content(block, void | hints)
         )
-        if more - now > 2 * now and (now == 0 or more >= 160 or not hints & {"aside", "beside"}):
+        box = bool(hints & {"aside", "beside"})
+        if more - now > (2 + box) * now and (now == 0 or more >= 160 or not box):
             void |= hints
     return void
 

@@ -33,6 +33,11 @@ static inline __m128i chunk_within(__m128i bytes, char first, char count) {
     return _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8((char)(count - 1))), above);
 }
 
+/* ASCII letters and digits. */
+static inline __m128i chunk_alphanumeric(__m128i bytes) {
+    return _mm_or_si128(chunk_within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 26), chunk_within(bytes, '0', 10));
+}
+
 static inline void chunk_store(uint8_t *to, __m128i bytes) {
     _mm_storeu_si128((__m128i *)(void *)to, bytes);
 }

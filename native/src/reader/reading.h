@@ -42,7 +42,7 @@ enum {
     IN_ANY = (1 << 8) - 1,
     IN_COMMENTS = 1 << 8,
     IN_COMMENTS_INSIDE = 1 << 9, /* comments within comments */
-    IN_HIDDEN = 1 << 10,  /* until a script or a click shows it (hidden.c) */
+    IN_BESIDE = 1 << 10,    /* a class or id of what stands in front of the content or beside it */
     IN_NOTICE = 1 << 11,  /* of a block: the sign of a copyright stands in it */
     IN_PAGING = 1 << 12,  /* of a link: to the next page of a list, or one of its pages by number */
     IN_VEILED = 1 << 13,  /* skipped, but blocks inside are only hidden: hidden within a line, or for a browser without scripts */
@@ -50,7 +50,7 @@ enum {
     IN_PROPERTY = 1 << 15, /* a thing that is a property of another one (microdata) */
     IN_ABOVE = 1 << 17,    /* of a block: above the page's headline (headline.c) */
     IN_UNSCRIPTED = 1 << 18, /* for a browser without scripts */
-    IN_BESIDE = 1 << 19,    /* a hint, too: a class or id of what stands in front of the content or beside it */
+    IN_HIDDEN = 1 << 19,    /* until a script or a click shows it (hidden.c) */
     IN_FOREIGN = 1 << 21,   /* SVG or MathML, but what is HTML again inside of it */
     IN_DRAWN = 1 << 22      /* SVG that is seen: of it, the text */
 };

@@ -30,7 +30,6 @@ struct scan {
     uint32_t depth;
     uint32_t too_deep; /* open elements that found no room */
     int xml;           /* the page is XHTML */
-    int headed;        /* an h1 was met that is no navigation */
     uint32_t plain;    /* the depth of the lowest open element whose tag has no flags; 0 if there is none */
     struct element unmarked; /* the last one that was not put on the stack: only what its end tag looks like */
     struct element stack[STACK_DEPTH];
@@ -88,12 +87,12 @@ static void end_foreign(struct scan *scan) {
     close_to(scan, depth);
 }
 
-/* The page's heading stands in these elements: what their class or id says is of the page's subject (the tags and the
+/* A heading of the page stands in these elements: what their class or id says is of the page's subject (the tags and the
  * category of an article), not that they are comments on it, or stand beside it. */
 static void hold_heading(struct scan *scan) {
-    const uint32_t hints = IN_COMMENTS | IN_COMMENTS_INSIDE | IN_BESIDE;
+    const uint32_t hints = IN_COMMENTS | IN_COMMENTS_INSIDE | IN_BESIDE, context = scan->reader->context;
+    if (!(context & hints) || context & (IN_SKIPPED | IN_DROPPED)) return;
     for (uint32_t i = 0; i < scan->depth; i++) scan->stack[i].context &= ~hints;
-    scan->headed = 1;
     set_context(scan);
 }
 
@@ -154,7 +153,7 @@ static inline void expect_end(struct element *element, size_t n) {
 static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around) {
     int passed = (context & IN_SKIPPED) != 0, data = passed || around & IN_DROPPED ? 0 : WANTED_DATA;
     if (!(flags & (TAG_VOID | TAG_SCRIPT | TAG_SOURCE))) {
-        return passed ? 0 : WANTED | data | (flags & TAG_BLOCK ? WANTED_CLASS : 0);
+        return passed ? 0 : WANTED | data | (flags & TAG_BLOCK && !(around & IN_DROPPED) ? WANTED_CLASS : 0);
     }
     if (flags & (TAG_SCRIPT | TAG_REL)) return WANTED;
     if (flags & TAG_SOURCE) return WANTED | data | (flags & TAG_VOID ? WANTED_FEW : 0);
@@ -284,7 +283,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (flags & TAG_VOID) return after;
     if (attributes.closed && (scan->xml || reader->context & (IN_SKIPPED | IN_FOREIGN) || flags & TAG_SKIP)) return after;
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
-    if (flags & TAG_TOP && !scan->headed && !(reader->context & (IN_SKIPPED | IN_DROPPED))) hold_heading(scan);
+    if (flags & TAG_TOP) hold_heading(scan);
     uint32_t context = context_of(scan, flags, &attributes);
     if (is_drawn_text(reader->context, name, flags)) {
         words_end_unless(reader, 1);
@@ -436,7 +435,6 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     scan.too_deep = 0;
     scan.plain = 0;
     scan.xml = is_xml(html, html + n);
-    scan.headed = 0;
     scan.unmarked.end_shift = 0;
     scan.unmarked.end = 0; /* no end tag's: none begins with a byte 0 */
     const uint8_t *at = html;

@@ -35,7 +35,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [339] = {UINT64_C(0x0000007475706e69), 0x6}, /* input */
     [368] = {UINT64_C(0x000070756f726768), 0x1}, /* hgroup */
     [369] = {UINT64_C(0x0000000000677673), 0x40000014}, /* svg */
-    [373] = {UINT64_C(0xcc3d85e1b4d6882c), 0x1}, /* figcaption */
+    [373] = {UINT64_C(0xcc3d85e1b4d6882c), 0x801}, /* figcaption */
     [384] = {UINT64_C(0x00000079646f6274), 0x10001}, /* tbody */
     [388] = {UINT64_C(0x000000000000696c), 0x20001}, /* li */
     [399] = {UINT64_C(0x746e6f6665736162), 0x2}, /* basefont */

@@ -54,72 +54,67 @@ static int has_token(const uint8_t *value, size_t n, const char *word) {
 
 static const char *const comment_words[] = {"comment", "comments", "disqus", "reply", "replies",
                                             "respond", "discussion", "livefyre", NULL};
-/* Words of what stands in front of the text, or beside it and leads to another one. */
-static const char *const beside_words[] = {"modal", "newsletter", "popup", "related", "signup", NULL};
+/* Words of what stands in front of the text, or beside it: who wrote it, where else it leads, what all pages have. */
+static const char *const beside_words[] = {"author", "bio", "byline", "disclaimer", "footer", "modal", "newsletter", "popup",
+                                           "related", "share", "signup", "social", "widget", NULL};
 
-/* What a word of a class or id says: hardly any does. n > 0. */
-static uint32_t word_says(const uint8_t *word, size_t n) {
-    switch (word[0] | 0x20) {
-    case 'm':
-    case 'n':
-    case 'p':
-    case 's': return one_of(word, n, beside_words) ? IN_BESIDE : 0;
-    case 'r':
-        if (one_of(word, n, beside_words)) return IN_BESIDE;
-        return one_of(word, n, comment_words) ? IN_COMMENTS : 0;
-    case 'c':
-    case 'd':
-    case 'l': return one_of(word, n, comment_words) ? IN_COMMENTS : 0;
-    default: return 0;
-    }
+#define NAME_MOST 64 /* bytes of a name before such a word that are looked at: the time stays linear */
+
+/* Whether a word of a class stands in the name of a category or a tag of the page, which themes write there. */
+static int names_subject(const uint8_t *value, const uint8_t *word) {
+    const uint8_t *name = word;
+    while (name > value && word - name < NAME_MOST && !is_html_space(name[-1])) name--;
+    size_t n = (size_t)(word - name);
+    return (n >= 4 && equals(name, 4, "tag-")) || (n >= 9 && equals(name, 9, "category-"));
 }
 
-static uint32_t words_say(const uint8_t *value, size_t n) {
-    uint32_t said = 0;
-    size_t i = 0;
-    while (i < n) {
-        while (i < n && !is_alphanumeric(value[i])) i++;
-        size_t start = i;
-        while (i < n && is_alphanumeric(value[i])) i++;
-        if (i > start) said |= word_says(value + start, i - start);
-    }
-    return said;
+/* What the word of a class or id says that begins at a place. */
+static uint32_t word_says(const uint8_t *value, const uint8_t *word, const uint8_t *end) {
+    size_t n = 0;
+    while (word + n < end && is_alphanumeric(word[n])) n++;
+    if (n == 0) return 0; /* behind the value */
+    uint32_t said = one_of(word, n, beside_words) ? IN_BESIDE : one_of(word, n, comment_words) ? IN_COMMENTS : 0;
+    return said != 0 && names_subject(value, word) ? 0 : said;
 }
 
-/* words_say() of a class or id. Nearly every one is asked, and hardly any says something: so first the places
- * are found where a first and a third letter fit, 16 at a time. */
-static uint32_t class_says(const uint8_t *value, size_t n, const uint8_t *end) {
-    uint32_t said = 0;
-    size_t i = 0;
 #ifdef NDD_CHUNKS
+/* A bit for each byte from which on a first and a third letter fit: of hardly any other word both do. */
+static inline uint32_t fitting_letters(const uint8_t *at) {
+#define OR _mm_or_si128
+#define OF(letter, thirds) _mm_and_si128(chunk_is(first, letter), thirds)
     const __m128i small = _mm_set1_epi8(0x20);
-    for (; i < n && (size_t)(end - value) - i >= NDD_CHUNK_BYTES + 2; i += NDD_CHUNK_BYTES) {
-        __m128i first = _mm_or_si128(chunk_at(value + i), small);
-        __m128i third = _mm_or_si128(chunk_at(value + i + 2), small);
-        __m128i com = _mm_and_si128(chunk_is(first, 'c'), chunk_is(third, 'm'));
-        __m128i dis = _mm_and_si128(chunk_is(first, 'd'), chunk_is(third, 's'));
-        __m128i liv = _mm_and_si128(chunk_is(first, 'l'), chunk_is(third, 'v'));
-        __m128i rep = _mm_or_si128(chunk_is(third, 'p'), _mm_or_si128(chunk_is(third, 's'), chunk_is(third, 'l')));
-        rep = _mm_and_si128(chunk_is(first, 'r'), rep); /* or res, or rel */
-        __m128i mod = _mm_and_si128(chunk_is(first, 'm'), chunk_is(third, 'd'));
-        __m128i new = _mm_and_si128(chunk_is(first, 'n'), chunk_is(third, 'w'));
-        __m128i pop = _mm_and_si128(chunk_is(first, 'p'), chunk_is(third, 'p'));
-        __m128i sig = _mm_and_si128(chunk_is(first, 's'), chunk_is(third, 'g'));
-        __m128i any = _mm_or_si128(_mm_or_si128(com, dis), _mm_or_si128(liv, rep));
-        any = _mm_or_si128(_mm_or_si128(any, mod), _mm_or_si128(new, _mm_or_si128(pop, sig)));
-        uint32_t bits = chunk_bits(any);
-        for (; bits != 0; bits &= bits - 1) {
-            size_t start = i + lowest_bit(bits), stop = start;
-            if (start > 0 && is_alphanumeric(value[start - 1])) continue;
-            while (stop < n && is_alphanumeric(value[stop])) stop++;
-            if (stop > start) said |= word_says(value + start, stop - start);
+    __m128i first = OR(chunk_at(at), small), third = OR(chunk_at(at + 2), small);
+    __m128i l = chunk_is(third, 'l'), o = chunk_is(third, 'o'), p = chunk_is(third, 'p'), s = chunk_is(third, 's');
+    __m128i d = chunk_is(third, 'd'), acg = OR(OR(chunk_is(third, 'a'), chunk_is(third, 'c')), chunk_is(third, 'g'));
+    __m128i any = OR(OR(OF('a', chunk_is(third, 't')), OF('b', OR(l, o))), OR(OF('c', chunk_is(third, 'm')), OF('d', s)));
+    any = OR(any, OR(OR(OF('f', o), OF('l', chunk_is(third, 'v'))), OR(OF('m', d), OF('n', chunk_is(third, 'w')))));
+    any = OR(any, OR(OR(OF('p', p), OF('r', OR(OR(l, p), s))), OR(OF('s', acg), OF('w', d))));
+#undef OF
+#undef OR
+    return chunk_bits(any);
+}
+#endif
+
+/* What a class or id says. Nearly every one is asked, and hardly any says something. */
+static uint32_t class_says(const uint8_t *value, size_t n, const uint8_t *end) {
+    const uint8_t *at = value, *value_end = value + n;
+    uint32_t said = 0, within = 0; /* 1: a word goes on */
+#ifdef NDD_CHUNKS
+    for (; at < value_end && end - at >= NDD_CHUNK_BYTES + 2; at += NDD_CHUNK_BYTES) {
+        uint32_t words = chunk_bits(chunk_alphanumeric(chunk_at(at)));
+        for (uint32_t starts = words & ~(words << 1 | within) & fitting_letters(at); starts != 0; starts &= starts - 1) {
+            said |= word_says(value, at + lowest_bit(starts), value_end);
         }
+        within = words >> (NDD_CHUNK_BYTES - 1);
     }
-    while (i > 0 && i < n && is_alphanumeric(value[i - 1])) i--; /* a word that began before */
 #else
     (void)end;
 #endif
-    if (i < n) said |= words_say(value + i, n - i);
+    for (; at < value_end; at++) {
+        uint32_t before = within;
+        within = (uint32_t)is_alphanumeric(*at);
+        if (within & ~before) said |= word_says(value, at, value_end);
+    }
     return said;
 }
 
