@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from dedup.model.page import (
     PART,
+    PICTURE_FEATURES,
     TEXT_HASH,
     Identity,
     PageFingerprint,
@@ -60,7 +61,10 @@ def decide(
     page that is unread for another reason has to be the same word for word, and show the same pictures.
     """
     fewer = min(a.features, b.features)
+    same_title = same_site is True and a.title == b.title != 0
     least = policy.least_similarity(fewer, same_site=same_site)
+    if same_title and fewer >= PICTURE_FEATURES:
+        least = policy.similarity_titled
     if same_site:
         least = max(least, a.least, b.least)
     if same_site and are_two_things(a, b):
