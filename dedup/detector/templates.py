@@ -42,7 +42,7 @@ def is_template(share: Share) -> bool:
 
 def is_left(share: Share) -> bool:
     """Whether most of what no earlier page has was not read."""
-    return share.left - share.unsure > share.read + LEFT_MORE
+    return share.left > share.read + LEFT_MORE
 
 
 def is_partly(share: Share) -> bool:

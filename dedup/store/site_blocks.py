@@ -45,7 +45,6 @@ class Share(NamedTuple):
     left         words that were not read, and that no earlier page has
     template_pages  the least number of pages on which a block of that template stands; 0: there is none
     shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
-    unsure       those of them that may have been on an earlier page: the site has more blocks than fit
     fresh        words that were read, and that no earlier page has
     """
 
@@ -55,7 +54,6 @@ class Share(NamedTuple):
     left: int = 0
     template_pages: int = 0
     shared: int = 0
-    unsure: int = 0
     fresh: int = 0
 
 
@@ -92,15 +90,11 @@ class SiteBlocks:
         self.bytes = sum(map(len, self._sites.values()))  # that the tables take
 
     def counted(self, title: int, blocks: bytes, site: str) -> Share:
-        """Return how much of a page is known of its site, and count its blocks.
-
-        What a page of a new title has is new where that is not sure.
-        """
+        """Return how much of a page is known of its site, and count its blocks."""
         with self._lock:
             table = self._table(site)
             share = self._tell(blocks, table)
-            if self._count(table, title, blocks):
-                share = share._replace(unsure=0)
+            self._count(table, title, blocks)
             if self._file is not None and self._unsaved >= SAVED_AFTER:
                 self._save(self._file)
         return share
@@ -138,12 +132,10 @@ class SiteBlocks:
             self.bytes -= len(self._sites.pop(next(iter(self._sites))))
         return table
 
-    def _count(self, table: bytearray, title: int, blocks: bytes) -> bool:
-        """Count the blocks of a page; return whether its title is new."""
+    def _count(self, table: bytearray, title: int, blocks: bytes) -> None:
         before, listed = table[:8], ffi.from_buffer(blocks)
         lib.ndd_site_count(ffi.from_buffer(table), _sets(table), title, listed, len(blocks) // 8)
         self._unsaved += table[:8] != before  # its pages and blocks
-        return table[:4] != before[:4]
 
     def _tell(self, blocks: bytes, table: bytearray) -> Share:
         share, pages, listed = self._share, _pages(table), ffi.from_buffer(blocks)
@@ -156,8 +148,15 @@ class SiteBlocks:
             SHARED_PAGES,
             share,
         )
-        told = (share.read, share.template, share.left, share.pages, share.shared)
-        return Share(pages, *told, share.unsure, share.fresh)
+        return Share(
+            pages,
+            share.read,
+            share.template,
+            share.left,
+            share.pages,
+            share.shared,
+            share.fresh,
+        )
 
     def _made(self, sets: int) -> bytearray:
         table = bytearray((sets + 1) * SET_BYTES)

@@ -210,7 +210,6 @@ typedef struct ndd_site_share {
     uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
     uint32_t fresh;  /* words of those that were read, and stand on none */
     uint32_t left;   /* words of those that were not read, and stand on none */
-    uint32_t unsure; /* words of those for which there is no room: they may have been forgotten */
     uint32_t pages; /* the least number of pages on which such a block of the template stands; 0: there is none */
 } ndd_site_share;
 

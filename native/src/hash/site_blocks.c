@@ -84,6 +84,7 @@ static uint32_t pages_of(const uint8_t *site, uint64_t sets, uint32_t hash) {
     return way < 0 ? 0 : count_at(set, way);
 }
 
+/* Whether a block may be added without pushing out another. */
 static int has_room(const uint8_t *site, uint64_t sets, uint32_t hash) {
     return way_of(set_of((uint8_t *)(uintptr_t)site, sets, hash), 0) >= 0;
 }
@@ -103,13 +104,12 @@ uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint
 
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t template_above,
                    uint32_t shared_above, ndd_site_share *share) {
-    ndd_site_share found = {0, 0, 0, 0, 0, 0, 0};
+    ndd_site_share found = {0, 0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++) {
         uint32_t high = load4_le(blocks + 8 * i + 4), words = high & WORDS_MOST;
-        uint32_t hash = hash_at(blocks, i), pages = pages_of(site, sets, hash);
+        uint32_t pages = pages_of(site, sets, hash_at(blocks, i));
         if (high >> 31 == 0) {
             if (pages == 0) found.left += words;
-            if (pages == 0 && !has_room(site, sets, hash)) found.unsure += words;
             continue;
         }
         found.read += words;
