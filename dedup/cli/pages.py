@@ -300,8 +300,8 @@ def _json(result: _Result, recipe: Recipe) -> dict[str, Any]:
 _LIMITS = (
     "distance",
     "similarity",
+    "similarity_titled",
     "similarity_across",
-    "similarity_short",
     "min_features",
     "full_features",
 )

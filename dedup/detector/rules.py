@@ -46,7 +46,7 @@ def near_duplicates(
     """
     others = _comparable(asked, found, policy)
     alike = similarities(asked.page.sketch, [other.page.sketch for other, _ in others])
-    least = min(policy.similarity, policy.similarity_across, policy.similarity_short)
+    least = min(policy.similarity, policy.similarity_titled, policy.similarity_across)
     if asked.page.unread:
         least = min(least, UNREAD_ALIKE)
     neighbours = [

@@ -1,6 +1,6 @@
 """What a detector learns of its sites: the template, the blocks of text that stand on many pages of a site.
 
-    PageReading -> learned(): its blocks are counted -> how much of it is template, or new (Share) -> its PageFingerprint,
+    PageReading -> learned(): how much of it is template, or new (Share); its blocks are counted -> its PageFingerprint,
     `unread` or `partly` where what was read does not stand for the page
 
 A site's menus, slogans and notices stand on many of its pages; who crawls the site sees that (dedup.store.site_blocks). A page
@@ -21,16 +21,15 @@ from dedup.store.site_blocks import Share, SiteBlocks
 
 TEMPLATE_READ = 0.7  # a page of which so much of what was read is template,
 BESIDE_TEMPLATE = 40  # and fewer other words than this, is not judged by its text;
-LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were,
-TITLES_LEAST = 10  # if its title is new, or no more titles of its site were counted;
+LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were;
 PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
 # Of a page with fewer shingles than this that are not shared, half of these have to be in a page that it is like.
 OWN_LITTLE = 60
 
 
-def is_unread(share: Share, *, is_new: bool = True) -> bool:
-    """Whether what was read does not stand for the page; is_new: no page of its title was counted before."""
-    return is_template(share) or is_left(share, is_new=is_new)
+def is_unread(share: Share) -> bool:
+    """Whether what was read does not stand for the page."""
+    return is_template(share) or is_left(share)
 
 
 def is_template(share: Share) -> bool:
@@ -41,19 +40,19 @@ def is_template(share: Share) -> bool:
     )
 
 
-def is_left(share: Share, *, is_new: bool) -> bool:
-    """Whether most of what no other page has was not read.
-
-    Of a page whose title is known that says little: the blocks of another visit are not counted, so what each visit changes
-    is new every time.
-    """
-    can_tell = is_new or share.pages <= TITLES_LEAST
-    return can_tell and share.left > share.read + LEFT_MORE
+def is_left(share: Share) -> bool:
+    """Whether most of what no earlier page has was not read."""
+    return share.left > share.read + LEFT_MORE
 
 
 def is_partly(share: Share) -> bool:
     """Whether what was read stands for a part of the page only: as equal as it may be, it makes no equal pages."""
     return share.left > PARTLY * share.read + LEFT_MORE
+
+
+def is_seen(share: Share) -> bool:
+    """Whether of what a page says beside the template earlier pages have the most: new, read or not, is half as much or less."""
+    return share.fresh + share.left <= PARTLY * (share.read - share.template - share.fresh)
 
 
 def least_similarity(share: Share) -> float:
@@ -79,11 +78,13 @@ class Templates(SiteBlocks):
         """
         if not blocks or not site:
             return page
-        share, is_new = self.counted(page.title, blocks, site)
-        left = is_left(share, is_new=is_new)
-        unread = page.unread or left or is_template(share)
+        share = self.counted(page.title, blocks, site)
+        left, template = is_left(share), is_template(share)
+        unread = page.unread or left or template
         partly = not unread and is_partly(share)
         least = NEVER if left and page.features else least_similarity(share)
+        if template and not left and not is_seen(share):
+            least = 0.0
         if not (unread or partly or least):
             return page
         return replace(page, unread=unread, partly=partly, least=least)

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from dedup.model.page import (
     PART,
+    PICTURE_FEATURES,
     TEXT_HASH,
     Identity,
     PageFingerprint,
@@ -57,10 +58,14 @@ def decide(
     Two pages of one site that are of two things (by sku, gtin and the like, or beside little text by their identity and
     pictures) are none, whatever their texts. Pages of fewer features than the policy's least are, if they are copies; those
     of which the reader itself says that too little was read have no features, and are, too, if are_unread_twins() says so. A
-    page that is unread for another reason has to be the same word for word, and show the same pictures.
+    page that is unread for another reason has to be the same word for word, and show the same pictures; or, if its `least`
+    says that it adds nothing new to its template, to have title and pictures in common, and so much of its text.
     """
     fewer = min(a.features, b.features)
+    same_title = same_site is True and a.title == b.title != 0
     least = policy.least_similarity(fewer, same_site=same_site)
+    if same_title and fewer >= PICTURE_FEATURES:
+        least = policy.similarity_titled
     if same_site:
         least = max(least, a.least, b.least)
     if same_site and are_two_things(a, b):
@@ -72,8 +77,11 @@ def decide(
         )
         rule: Rule = "copy" if copies else "unread" if unread else "short"
         return Decision(copies, rule, least)
-    if unread and (not are_equal(a, b, similarity) or show_two_pictures(a, b)):
-        return Decision(False, "unread", least)
+    if unread and (show_two_pictures(a, b) or not are_equal(a, b, similarity)):
+        own = max(a.least, b.least)
+        if not own or not same_title or show_two_pictures(a, b):
+            return Decision(False, "unread", least)
+        least = own
     if least > 1:
         return Decision(False, "unread" if unread else "short", least)
     if distance > policy.distance:

@@ -224,8 +224,8 @@ class Policy(msgspec.Struct, frozen=True):
 
     distance: int
     similarity: float
+    similarity_titled: float
     similarity_across: float
-    similarity_short: float
     min_features: int
     full_features: int
     scope: Scope
@@ -237,9 +237,9 @@ class Policy(msgspec.Struct, frozen=True):
         features   that of the page with fewer
         same_site  whether they are of one registrable domain; None: that is not known
         """
-        if features >= self.full_features:
-            return self.similarity_across if same_site is False else self.similarity
-        return self.similarity_short if same_site and features >= self.min_features else NEVER
+        if features < self.full_features and not (same_site and features >= self.min_features):
+            return NEVER
+        return self.similarity_across if same_site is False else self.similarity
 
 
 class OpenOptions(TypedDict, total=False):
@@ -314,8 +314,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return Policy(
             _number(self.distance, distance),
             recipe.similarity if chosen is None else chosen,
+            recipe.similarity_titled if chosen is None else chosen,
             recipe.similarity_across if chosen is None else chosen,
-            recipe.similarity_short if chosen is None else max(chosen, recipe.similarity_short),
             least := max(
                 1, _number(self.min_features, recipe.min_features)
             ),  # an unread page has 0

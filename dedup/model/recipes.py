@@ -35,8 +35,8 @@ class Recipe(msgspec.Struct, frozen=True):
                     the id names a secret that was not given
     distance        k: greatest distance of value, in bits
     similarity      least similarity of two texts of one site (registrable domain)
+    similarity_titled  and of one site and one title, where there is more than little text
     similarity_across  and of two sites, whose pages share no template
-    similarity_short   and of one site, where one of them has fewer than full_features
     min_features    a page with fewer features is exempt ("short")
     full_features   a page with fewer is compared inside its site only
     """
@@ -45,8 +45,8 @@ class Recipe(msgspec.Struct, frozen=True):
     key: tuple[int, int] | None = (0, 0)
     distance: int = 8
     similarity: float = 0.875
+    similarity_titled: float = 0.85
     similarity_across: float = 0.75
-    similarity_short: float = 0.9
     min_features: int = 8
     full_features: int = 20
 

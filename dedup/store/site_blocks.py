@@ -1,9 +1,9 @@
 """The blocks of text of each site, counted: on how many of its pages each one stands.
 
-    blocks of a page -> count(): those of a page whose title is new -> tell(): how much of a page stands on many pages (Share)
+    blocks of a page -> how much of it stands on many earlier pages, or on none (Share) -> counted
 
 A page counts once, and only if no page of its title was counted before: copies, and pages of one template without
-titles, teach nothing. Counts are kept beside the store, in `site-blocks`, and read again when it is opened. A file that is
+titles, make no template. Of such a page counts what no page had: it is not new any more. Counts are kept beside the store, in `site-blocks`, and read again when it is opened. A file that is
 damaged, or of another recipe, is made again: what it held is learned again, and until then pages are judged as those of a new site.
 
 Invariants: memory is bounded, by a table for each site that grows up to MOST_SETS (160 kB), and by MOST_BYTES for all
@@ -19,7 +19,7 @@ from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, replace_file
 from dedup.core.native import ffi, lib
 
 SITE_BLOCKS = "site-blocks"
-SAVED_AFTER = 4096  # counted pages
+SAVED_AFTER = 4096  # pages that were counted
 
 # A block is template if it stands on more than so many pages of its site: a share of those counted, within bounds.
 TEMPLATE_LEAST, TEMPLATE_MOST, TEMPLATE_SHARE = 10, 50, 0.3
@@ -37,14 +37,15 @@ log = logging.getLogger(__name__)
 
 
 class Share(NamedTuple):
-    """How much of a page is the template of its site.
+    """How much of a page is the template of its site, as far as earlier pages tell.
 
-    pages        pages of the site that were counted so far
+    pages        pages of the site that were counted before
     read         words of the blocks that were read
     template        those of them in blocks of the template
-    left         words that were not read, and that no other page has
+    left         words that were not read, and that no earlier page has
     template_pages  the least number of pages on which a block of that template stands; 0: there is none
     shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
+    fresh        words that were read, and that no earlier page has
     """
 
     pages: int = 0
@@ -53,6 +54,7 @@ class Share(NamedTuple):
     left: int = 0
     template_pages: int = 0
     shared: int = 0
+    fresh: int = 0
 
 
 def template_above(pages: int) -> int:
@@ -87,14 +89,15 @@ class SiteBlocks:
             self._load(first / SITE_BLOCKS)
         self.bytes = sum(map(len, self._sites.values()))  # that the tables take
 
-    def counted(self, title: int, blocks: bytes, site: str) -> tuple[Share, bool]:
-        """Count the blocks of a page of a site; return how much of it is known there, and whether its title is new."""
+    def counted(self, title: int, blocks: bytes, site: str) -> Share:
+        """Return how much of a page is known of its site, and count its blocks."""
         with self._lock:
-            is_new = self._count(site, title, blocks)
-            share = self._tell(blocks, site, int(is_new))
+            table = self._table(site)
+            share = self._tell(blocks, table)
+            self._count(table, title, blocks)
             if self._file is not None and self._unsaved >= SAVED_AFTER:
                 self._save(self._file)
-        return share, is_new
+        return share
 
     def sites(self) -> list[str]:
         """Return the sites of which something is known."""
@@ -104,7 +107,8 @@ class SiteBlocks:
     def share(self, blocks: bytes, site: str) -> Share:
         """Return how much of a page is known of its site, without counting it."""
         with self._lock:
-            return self._tell(blocks, site, 0)
+            table = self._sites.get(site)
+            return Share() if table is None else self._tell(blocks, table)
 
     def save(self, folder: Path | None = None) -> None:
         """Write what was learned since the last time, to its own folder; or all of it to another one. Raises OSError."""
@@ -116,27 +120,24 @@ class SiteBlocks:
 
     # ------------------------------------------------------------------------------- counts, in memory
 
-    def _count(self, site: str, title: int, blocks: bytes) -> bool:
-        """Count the blocks of a page, unless one of its title was counted; return whether it was."""
+    def _table(self, site: str) -> bytearray:
+        """Return the counts of a site that is seen now."""
         table = self._sites.pop(site, None)
         if table is None:
             table = self._made(FIRST_SETS)
         elif lib.ndd_site_blocks(ffi.from_buffer(table)) * 2 > _sets(table) * WAYS:
             table = self._grown(table)
         self._sites[site] = table
-        before = _pages(table)
-        native, listed = ffi.from_buffer(table), ffi.from_buffer(blocks)
-        after = lib.ndd_site_count(native, _sets(table), title, listed, len(blocks) // 8)
         while self.bytes > self._most_bytes and len(self._sites) > 1:
             self.bytes -= len(self._sites.pop(next(iter(self._sites))))
-        self._unsaved += after != before
-        return bool(after != before)
+        return table
 
-    def _tell(self, blocks: bytes, site: str, left_most: int) -> Share:
-        """Return how much of a page is template, or new: in blocks on at most `left_most` pages, 1 if it was just counted."""
-        table = self._sites.get(site)
-        if table is None:
-            return Share()
+    def _count(self, table: bytearray, title: int, blocks: bytes) -> None:
+        before, listed = table[:8], ffi.from_buffer(blocks)
+        lib.ndd_site_count(ffi.from_buffer(table), _sets(table), title, listed, len(blocks) // 8)
+        self._unsaved += table[:8] != before  # its pages and blocks
+
+    def _tell(self, blocks: bytes, table: bytearray) -> Share:
         share, pages, listed = self._share, _pages(table), ffi.from_buffer(blocks)
         lib.ndd_site_tell(
             ffi.from_buffer(table),
@@ -145,10 +146,17 @@ class SiteBlocks:
             len(blocks) // 8,
             template_above(pages),
             SHARED_PAGES,
-            left_most,
             share,
         )
-        return Share(pages, share.read, share.template, share.left, share.pages, share.shared)
+        return Share(
+            pages,
+            share.read,
+            share.template,
+            share.left,
+            share.pages,
+            share.shared,
+            share.fresh,
+        )
 
     def _made(self, sets: int) -> bytearray:
         table = bytearray((sets + 1) * SET_BYTES)

@@ -205,22 +205,23 @@ void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes);
  * a valid site. One thread at a time. */
 #define NDD_SITE_SET 64
 
-/* Counts the blocks of a page (as ndd_reader_blocks lists them; as little-endian bytes, 8 for each), unless a page of
- * this title was counted before; of a page without title (0) a page with the same blocks. Returns the number of pages
- * counted so far. */
+/* Counts the blocks of a page (as ndd_reader_blocks lists them; as little-endian bytes, 8 for each). If a page of this
+ * title was counted before (of a page without title, 0, one with the same blocks), only those count that no page had,
+ * and for which there is room. Returns the number of pages counted so far, one for each title. */
 uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint8_t *blocks, size_t n);
 
-/* What a page has of its site's blocks. */
+/* What a page has of its site's blocks, those of pages that were counted so far. */
 typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t template; /* those of them in blocks that stand on more than `template_above` pages */
     uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
-    uint32_t left;   /* words of those that were not read, and stand on at most `left_most` pages */
+    uint32_t fresh;  /* words of those that were read, and stand on none */
+    uint32_t left;   /* words of those that were not read, and stand on none */
     uint32_t pages; /* the least number of pages on which such a block of the template stands; 0: there is none */
 } ndd_site_share;
 
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t template_above,
-                   uint32_t shared_above, uint32_t left_most, ndd_site_share *share);
+                   uint32_t shared_above, ndd_site_share *share);
 
 /* How many blocks are counted. */
 uint32_t ndd_site_blocks(const uint8_t *site);

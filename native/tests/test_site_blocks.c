@@ -25,10 +25,10 @@ static void must_know(const uint8_t *of, uint64_t sets) {
         uint8_t blocks[8];
         ndd_site_share share;
         list(blocks, 0, hashes[i], 10, 1);
-        ndd_site_tell(of, sets, blocks, 1, counts[i], counts[i], counts[i], &share);
+        ndd_site_tell(of, sets, blocks, 1, counts[i], counts[i], &share);
         CHECK(share.read == 10 && share.template == 0 && share.shared == 0 && share.left == 0 && share.pages == 0);
         if (counts[i] == 0) continue;
-        ndd_site_tell(of, sets, blocks, 1, counts[i] - 1, counts[i] - 1, 0, &share);
+        ndd_site_tell(of, sets, blocks, 1, counts[i] - 1, counts[i] - 1, &share);
         CHECK(share.template == 10 && share.shared == 8 && share.pages == counts[i]);
     }
 }
@@ -62,8 +62,27 @@ static void test_without_title(void) {
     CHECK(ndd_site_count(site, SETS, 0, blocks, 1) == 1 && ndd_site_count(site, SETS, 0, blocks, 1) == 1);
     CHECK(ndd_site_count(site, SETS, 0, blocks, 2) == 2 && ndd_site_count(site, SETS, 0, blocks, 0) == 2);
     ndd_site_share share;
-    ndd_site_tell(site, SETS, blocks, 2, 1, 1, 1, &share);
-    CHECK(share.read == 5 && share.template == 5 && share.pages == 2 && share.left == 2);
+    ndd_site_tell(site, SETS, blocks, 2, 1, 1, &share);
+    CHECK(share.read == 5 && share.template == 5 && share.pages == 2 && share.left == 0);
+    list(blocks, 1, 79, 2, 0);
+    ndd_site_tell(site, SETS, blocks, 2, 1, 1, &share);
+    CHECK(share.left == 2);
+}
+
+/* What further pages of a title have counts once: it is not new any more, and no template. */
+static void test_one_title(void) {
+    uint8_t blocks[16];
+    memset(site, 0, sizeof site);
+    list(blocks, 0, 77, 5, 1);
+    list(blocks, 1, 78, 2, 0);
+    CHECK(ndd_site_count(site, SETS, 1, blocks, 1) == 1);
+    for (size_t i = 0; i < 3; i++) CHECK(ndd_site_count(site, SETS, 1, blocks, 2) == 1);
+    ndd_site_share share;
+    ndd_site_tell(site, SETS, blocks, 2, 0, 0, &share);
+    CHECK(share.left == 0 && share.template == 5 && share.pages == 1 && ndd_site_blocks(site) == 2);
+    list(blocks, 1, 79, 2, 1);
+    ndd_site_tell(site, SETS, blocks, 2, 0, 0, &share);
+    CHECK(share.read == 7 && share.fresh == 2);
 }
 
 /* What stands on many pages stays, however many others come. */
@@ -77,9 +96,13 @@ static void test_full(void) {
         ndd_site_count(site, SETS, page, blocks, LISTED);
     }
     ndd_site_share share;
-    ndd_site_tell(site, SETS, blocks, LISTED, 1000, 20, 20, &share);
+    ndd_site_tell(site, SETS, blocks, LISTED, 1000, 20, &share);
     CHECK(share.template == 9 && share.pages > 1000);
     CHECK(ndd_site_blocks(site) <= 8 * SETS);
+    memcpy(larger, site, sizeof site); /* a further page of a title takes the place of no block */
+    for (size_t i = 1; i < LISTED; i++) list(blocks, i, (uint32_t)(random_number(&state) >> 32), 9, 1);
+    ndd_site_count(site, SETS, 3000, blocks, LISTED);
+    CHECK(ndd_site_blocks(site) < 8 * SETS || memcmp(larger, site, sizeof site) == 0);
 }
 
 /* Any bytes are a site. */
@@ -91,7 +114,7 @@ static void test_altered(void) {
         for (size_t i = 0; i < sizeof blocks; i++) blocks[i] = (uint8_t)(random_number(&state) >> 33);
         ndd_site_share share;
         ndd_site_count(site, SETS, (uint32_t)round, blocks, LISTED);
-        ndd_site_tell(site, SETS, blocks, LISTED, 10, 20, 20, &share);
+        ndd_site_tell(site, SETS, blocks, LISTED, 10, 20, &share);
         memset(larger, 0, sizeof larger);
         ndd_site_copy(site, SETS, larger, LARGER);
     }
@@ -100,6 +123,7 @@ static void test_altered(void) {
 int main(void) {
     test_against_arrays();
     test_without_title();
+    test_one_title();
     test_full();
     test_altered();
     return 0;

@@ -31,8 +31,8 @@ ELSEWHERE = "http://another.org/b"
         (20, (A, ELSEWHERE), 0.75),  # of two, which share no template
         (20, (A, "no URL"), 0.875),  # it is not known whether of one
         (20, ("no URL", A), 0.875),
-        (19, (A, B), 0.9),  # of few words
-        (8, (A, B), 0.9),
+        (19, (A, B), 0.875),  # of few words
+        (8, (A, B), 0.875),
         (19, (A, ELSEWHERE), None),
         (19, (A, "no URL"), None),
         (19, ("no URL", "nor this"), None),
@@ -81,6 +81,29 @@ def test_a_similarity_that_is_chosen_is_exact(opens):
     assert opens(similarity=found + 0.00004).reserve(page(0, limit), B).status == "unique"
 
 
+@pytest.mark.parametrize(
+    ("features", "titles", "keys", "least"),
+    [
+        (60, (1, 1), (A, B), 0.85),
+        (60, (1, 2), (A, B), 0.875),
+        (60, (0, 0), (A, B), 0.875),  # without a title
+        (59, (1, 1), (A, B), 0.875),  # in so little text the title is compared, too
+        (60, (1, 1), (A, ELSEWHERE), 0.75),
+        (60, (1, 1), (A, "no URL"), 0.875),
+    ],
+)
+def test_pages_of_one_title_may_be_less_similar(detector, features, titles, keys, least):
+    """Of one site, if they have more than little text."""
+    identities = [saying(title) for title in titles]
+    accept(detector, page(features=features, identity=identities[0]), keys[0])
+    limit = differing(least)
+    for sketched, status in ((limit, "near_duplicate"), (further(limit), "unique")):
+        fingerprint = page(0, sketched, features=features, identity=identities[1])
+        verdict = detector.reserve(fingerprint, keys[1], guard=False)
+        assert verdict.status == status
+        detector.release(verdict)
+
+
 def test_the_recipe_gives_the_defaults(opens):
     """Without arguments, and as "careful", distance, similarities and numbers of features are the recipe's."""
     recipe, detector = recipe_of(), opens()
@@ -88,7 +111,7 @@ def test_the_recipe_gives_the_defaults(opens):
     assert detector.recipe == recipe
     policy = detector.policy
     for name in (
-        *("distance", "similarity", "similarity_across", "similarity_short"),
+        *("distance", "similarity", "similarity_titled", "similarity_across"),
         *("min_features", "full_features"),
     ):
         assert getattr(policy, name) == getattr(recipe, name), name

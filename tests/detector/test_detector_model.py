@@ -62,9 +62,10 @@ class Crawl(RuleBasedStateMachine):
             if fingerprint.features < 8:
                 least = 0 if replace(fingerprint, links=0) == replace(other, links=0) else 2.0
             elif fewer >= 20:
-                least = 0.875 if one_site else 0.75
+                titled = fewer >= 60 and fingerprint.title == other.title != 0
+                least = (0.85 if titled else 0.875) if one_site else 0.75
             else:
-                least = 0.9 if one_site and fewer >= 8 else 2.0
+                least = 0.875 if one_site and fewer >= 8 else 2.0
             if other_key != key and distance <= 4 and alike >= least:
                 told = one_site and says_another(fingerprint, other)
                 copied = distance == 0 and alike == 1 and fewer >= 8

@@ -136,6 +136,35 @@ def test_what_was_not_read_makes_no_equal_pages(tmp_path: Path, kind: str, read:
     assert (found[2]["status"], found[2]["of"]) == ("near_duplicate", f"{SITE}/first")
 
 
+def forum(detector: dedup.Detector, name: str, comments: list[int]) -> str:
+    """Judge a page of one topic that shows so many comments, 40 words each; return its status."""
+    below = "".join(f"<p>{text(seed, 40)}.</p>" for seed in comments)
+    html = f"<title>Topic</title><p>{text(0, 130)}.</p><aside>{below}</aside>"
+    page = detector.fingerprint(html, url=f"{SITE}/{name}")
+    verdict = detector.reserve(page, f"{SITE}/{name}")
+    if verdict.token is not None:
+        detector.insert(verdict)
+    return verdict.status
+
+
+def test_a_page_with_much_that_no_page_had_is_kept_whatever_its_title(tmp_path: Path) -> None:
+    """The second page of a topic has other comments: it is no copy, though its title is known and the same words were read."""
+    with dedup.open(tmp_path) as detector:
+        for number in range(1, 20):  # the site is known
+            html = f"<title>{number}</title><p>{text(number, 90)}.</p>"
+            detector.fingerprint(html, url=f"{SITE}/known/{number}")
+        assert forum(detector, "topic", [1, 2]) == "unique"
+        assert forum(detector, "topic?page=2", [3, 4, 5, 6, 7]) == "exempt"
+
+
+def test_what_visits_repeat_is_not_new(tmp_path: Path) -> None:
+    """What copies of one title have beside their text counts once: the next ones that have it are copies."""
+    with dedup.open(tmp_path) as detector:
+        assert forum(detector, "topic", []) == "unique"
+        found = [forum(detector, f"topic?visit={i}", [3, 4, 5, 6, 7]) for i in range(1, 6)]
+        assert found == ["exempt"] + ["near_duplicate"] * 4
+
+
 def test_pages_that_are_nearly_all_frame_are_kept(tmp_path: Path) -> None:
     """An embedded store keeps them once the template is known."""
     with dedup.open(tmp_path) as detector:
@@ -177,6 +206,39 @@ def test_a_page_of_frame_is_dropped_if_it_is_the_same(
             status,
             f"{SITE}/40" if status == "near_duplicate" else None,
         )
+
+
+STUB = picture(7000, own=20)
+DATED = STUB + "<p>" + text(77, 6) + "</p>"
+
+
+@pytest.mark.parametrize(
+    ("html", "status"),
+    [
+        (DATED, "near_duplicate"),
+        (STUB + "<p>" + text(78, 12) + "</p>", "exempt"),
+        (DATED.replace("7000.jpg", "7001.jpg"), "exempt"),
+        (DATED.replace("Picture 7000", "Picture"), "exempt"),
+        (DATED.replace(text(7000, 20), text(7001, 20)), "exempt"),
+    ],
+    ids=["words that others have", "words that none has", "another picture", "title", "own words"],
+)
+def test_a_page_of_template_may_have_words_more_that_other_pages_have(
+    tmp_path: Path, html: str, status: str
+) -> None:
+    """It has the title and the pictures of an earlier one, half of the same own words, and hardly anything new."""
+    with dedup.open(tmp_path) as detector:
+        verdicts(detector)
+        for number, known in enumerate((DATED, picture(7001, own=20), STUB)):
+            url = f"{SITE}/known/{number}"
+            verdict = detector.reserve(detector.fingerprint(known, url=url), url)
+            if number == 2:
+                detector.insert(verdict)
+            else:
+                detector.release(verdict)
+        page = detector.fingerprint(html, url=f"{SITE}/other")
+        assert page.unread
+        assert detector.reserve(page, f"{SITE}/other").status == status
 
 
 def test_a_page_counts_once_and_a_title_counts_once() -> None:

@@ -95,7 +95,9 @@ class Naive:
         least = policy.similarity if same_site else policy.similarity_across
         few = min(a.features, b.features)
         if few < 20:
-            least = policy.similarity_short if same_site and few >= 8 else 2
+            least = policy.similarity if same_site and few >= 8 else 2
+        elif same_site and few >= 60 and a.title == b.title != 0:
+            least = policy.similarity_titled
         return bits <= policy.distance and alike >= least
 
     def count(self, labels, policy=OWN, where=lambda pair: True):

@@ -23,7 +23,7 @@ def test_a_recipe_has_the_distances_of_the_specification() -> None:
     """They stand in the table of its section Decision."""
     recipe = recipe_of()
     text = oracle.section("Decision")
-    names = ("distance", "similarity", "similarity_across", "similarity_short")
+    names = ("distance", "similarity", "similarity_titled", "similarity_across")
     for name in (*names, "min_features", "full_features"):
         assert re.search(rf"^\| `{name}`[^|]*\| {getattr(recipe, name)} \|", text, re.MULTILINE), (
             name

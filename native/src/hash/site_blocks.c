@@ -77,17 +77,6 @@ static int add_title(uint8_t *site, uint64_t sets, uint32_t title) {
     return 1;
 }
 
-uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint8_t *blocks, size_t n) {
-    uint64_t name = title;
-    for (size_t i = 0; title == 0 && i < n; i++) name += hash_mix(load4_le(blocks + 8 * i));
-    uint32_t hash = (uint32_t)(hash_mix(name) >> 32);
-    if (n > 0 && add_title(site, sets, hash != 0 ? hash : 1)) {
-        for (size_t i = 0; i < n; i++) add_count(site, sets, hash_at(blocks, i), 1);
-        store4_le(site, load4_le(site) + 1);
-    }
-    return load4_le(site);
-}
-
 /* On how many pages a block stands. */
 static uint32_t pages_of(const uint8_t *site, uint64_t sets, uint32_t hash) {
     const uint8_t *set = set_of((uint8_t *)(uintptr_t)site, sets, hash);
@@ -95,15 +84,36 @@ static uint32_t pages_of(const uint8_t *site, uint64_t sets, uint32_t hash) {
     return way < 0 ? 0 : count_at(set, way);
 }
 
+/* Whether a block may be added without pushing out another. */
+static int has_room(const uint8_t *site, uint64_t sets, uint32_t hash) {
+    return way_of(set_of((uint8_t *)(uintptr_t)site, sets, hash), 0) >= 0;
+}
+
+uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint8_t *blocks, size_t n) {
+    uint64_t name = title;
+    for (size_t i = 0; title == 0 && i < n; i++) name += hash_mix(load4_le(blocks + 8 * i));
+    uint32_t hash = (uint32_t)(hash_mix(name) >> 32);
+    int is_new = n > 0 && add_title(site, sets, hash != 0 ? hash : 1);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t block = hash_at(blocks, i);
+        if (is_new || (pages_of(site, sets, block) == 0 && has_room(site, sets, block))) add_count(site, sets, block, 1);
+    }
+    store4_le(site, load4_le(site) + (uint32_t)is_new);
+    return load4_le(site);
+}
+
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t template_above,
-                   uint32_t shared_above, uint32_t left_most, ndd_site_share *share) {
-    ndd_site_share found = {0, 0, 0, 0, 0};
+                   uint32_t shared_above, ndd_site_share *share) {
+    ndd_site_share found = {0, 0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++) {
         uint32_t high = load4_le(blocks + 8 * i + 4), words = high & WORDS_MOST;
         uint32_t pages = pages_of(site, sets, hash_at(blocks, i));
-        if (pages <= left_most && high >> 31 == 0) found.left += words;
-        if (high >> 31 == 0) continue;
+        if (high >> 31 == 0) {
+            if (pages == 0) found.left += words;
+            continue;
+        }
         found.read += words;
+        if (pages == 0) found.fresh += words;
         if (pages > shared_above) found.shared += words > 2 ? words - 2 : 1;
         if (pages <= template_above) continue;
         found.template += words;
