@@ -12,7 +12,7 @@ import msgspec
 
 from dedup.model.errors import RecipeMismatch, UsageError
 
-NEWEST = "words-0-8"
+NEWEST = "words-0-9"
 _RETIRED = (
     "words-0-1",
     "words-0-2",
@@ -29,7 +29,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
     Similarities are estimated Jaccard similarities of the texts' 3-token shingles, 0 to 1.
 
-    id              for example "words-0-8"; with a secret "words-0-8.3f2a9c1e", where the digits
+    id              for example "words-0-9"; with a secret "words-0-9.3f2a9c1e", where the digits
                     identify the secret without giving it away
     key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
                     the id names a secret that was not given

@@ -111,7 +111,7 @@ typedef struct ndd_page {
     uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
 } ndd_page;
 
-/* The id of the recipe that this reader follows, for example "words-0-8". Static. */
+/* The id of the recipe that this reader follows, for example "words-0-9". Static. */
 const char *ndd_recipe(void);
 
 /* A reader owns the scratch memory of reading pages and keeps it between pages. One thread may be

@@ -105,7 +105,7 @@ for name in sys.argv[3:]:
         if sys.platform == "linux":
             bound = held() + int(sys.argv[2]) * size + (64 << 20)
             resource.setrlimit(resource.RLIMIT_AS, (bound, resource.RLIM_INFINITY))
-        assert fingerprint(page).recipe == "words-0-8"
+        assert fingerprint(page).recipe == "words-0-9"
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         del page
     print(name, flush=True)

@@ -23,7 +23,7 @@ GOLDEN_VALUE = (
     '{"v":1,"ns":"news","key":"http://example.com/ü?a=1","value":"0123456789abcdef",'
     '"sketch":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f2021222324",'
     '"identity":"fedcba9876543210","features":321,'
-    '"recipe":"words-0-8","domain":"example.com","ts":1700000000123,'
+    '"recipe":"words-0-9","domain":"example.com","ts":1700000000123,'
     '"kind":"parse","paid":false}'
 ).encode()
 

@@ -68,7 +68,9 @@ def test_a_keyed_id_without_its_secret_makes_no_fingerprints(make: object) -> No
         make("text", recipe=recipe_of(secret="s").id)
 
 
-@pytest.mark.parametrize("unknown", ["words-0-9", "words-1", "WORDS-0-5", "nonsense", ".", "words"])
+@pytest.mark.parametrize(
+    "unknown", ["words-0-99", "words-1", "WORDS-0-5", "nonsense", ".", "words"]
+)
 def test_an_unknown_id_is_refused(unknown: str) -> None:
     """The error names the id and the one that is known, with and without a secret."""
     for secret in (None, "s"):

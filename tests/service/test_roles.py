@@ -20,7 +20,7 @@ from dedup.service.core.access import Tokens
 CRAWL, READ, ADMIN = (f"{role}-token-of-this-test" for role in ("crawl", "read", "admin"))
 NEXT = "the-next-token-of-the-crawl-role"
 ITEM = {"items": [{"key": "k", "token": "t"}]}
-PAGE = {"recipe": "words-0-8", "pages": []}
+PAGE = {"recipe": "words-0-9", "pages": []}
 
 
 def written(path, *lines: str, mode: int = 0o600):

@@ -6,7 +6,7 @@ from dedup.core.fingerprint import PageReading, main_words, read_page
 from dedup.model.page import PageFingerprint
 
 
-def as_reading(page: oracle.Reading, recipe: str = "words-0-8") -> PageReading:
+def as_reading(page: oracle.Reading, recipe: str = "words-0-9") -> PageReading:
     """Return what the oracle found as the package gives it."""
     identity = page.title << 32 | page.canonical
     found = PageFingerprint(

@@ -6,7 +6,7 @@ import dedup
 
 assert_type(dedup.open("store"), dedup.Detector)
 assert_type(dedup.open("redis://localhost", timeout_seconds=1.5), dedup.Detector)
-dedup.open("store", distance=3, scope="site", secret=None, recipe="words-0-8")
+dedup.open("store", distance=3, scope="site", secret=None, recipe="words-0-9")
 dedup.open("store", similarity=0.9)
 dedup.open("store", similarity="paper")
 dedup.open("store", distnace=3)  # type: ignore[call-arg]

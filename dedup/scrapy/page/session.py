@@ -108,10 +108,10 @@ class Session:
             return True
         if GIVEN in pattern.signals or not self.callbacks.stores_pages(page.callback, only=True):
             return False
+        if page.digest is not None and not page.digest.number:  # a start page that gave none
+            return False
         theirs = None if page.digest is None else page.digest.page
-        return theirs is not None and self.callbacks.are_copies(
-            pattern, page.reading, page.text, theirs
-        )
+        return self.callbacks.are_copies(pattern, page.reading, page.text, theirs)
 
     def is_own(self, match: Neighbour) -> bool:
         """Whether this crawl stored a match."""

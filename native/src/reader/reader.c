@@ -7,7 +7,7 @@
 #define PAGE_MOST ((size_t)1 << 31) /* tokens are counted in 32 bits */
 
 const char *ndd_recipe(void) {
-    return "words-0-8";
+    return "words-0-9";
 }
 
 ndd_status ndd_reader_open(ndd_reader **reader) {

@@ -11,7 +11,7 @@ from typing import Any
 
 import oracle
 
-RECIPE = "words-0-8"
+RECIPE = "words-0-9"
 SECRETS = ("a secret of this crawl", "Geheimnis ä 秘密")
 TOKENS = (
     *("", "a", "the", "naïve", "中文", "0123456", "01234567", "012345678", "0123456789abcdef"),
