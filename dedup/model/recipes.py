@@ -13,15 +13,7 @@ import msgspec
 from dedup.model.errors import RecipeMismatch, UsageError
 
 NEWEST = "words-0-9"
-_RETIRED = (
-    "words-0-1",
-    "words-0-2",
-    "words-0-3",
-    "words-0-4",
-    "words-0-5",
-    "words-0-6",
-    "words-0-7",
-)
+_RETIRED = tuple(f"words-0-{number}" for number in range(1, int(NEWEST.rpartition("-")[2])))
 
 
 class Recipe(msgspec.Struct, frozen=True):
