@@ -80,11 +80,11 @@ def judged(
         for other_key, (o, where) in accepted.items():
             bits, few = (p.value ^ o.value).bit_count(), min(p.features, o.features)
             same_site = where == domain if where and domain else None
-            least = 0.75 if same_site is False else 0.875
+            one_title = same_site and p.identity >> 32 == o.identity >> 32 != 0
+            least = 0.75 if same_site is False else 0.85 if one_title and few >= 60 else 0.875
             least = least if similarity is None else similarity
-            if few < max(20, min_features):
-                short = same_site and few >= min_features
-                least = max(0.9, similarity or 0) if short else 2
+            if few < max(20, min_features) and not (same_site and few >= min_features):
+                least = 2
             alike = oracle.similarity(p.sketch, o.sketch)
             least = 0 if p.features < min_features else least
             if bits > distance or alike < least or (scope == "site" and not same_site):
