@@ -210,9 +210,8 @@ def callback_of(request: Request, spider: Any, config: Config) -> Callback:
     """Return the callback of a request."""
     name, callback = callback_name(request, spider), request.callback
     kind = name if config.kinds else ""
-    if (
-        kind and callback is None and config.proof != "text"
-    ):  # which asks for no items of the other page
+    # with "text" a start page that gave no items would stand for the pages of the rules
+    if kind and callback is None and config.proof != "text":
         kind = _rules_callback(spider) or name
     # robots.txt and media have no callback, the shell has a Deferred's
     of_deferred = isinstance(getattr(callback, "__self__", None), Deferred)
