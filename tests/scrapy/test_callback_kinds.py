@@ -5,7 +5,7 @@ import scrapy
 from scrapy.settings import Settings
 from scrapy.spiders import CrawlSpider, Rule
 
-from dedup.scrapy.page.request import callback_name, callback_of
+from dedup.scrapy.page.request import callback_name, kind_of_page
 from dedup.scrapy.settings import Config
 
 
@@ -66,10 +66,10 @@ def test_the_start_page_of_a_crawl_spider_is_compared_with_those_of_its_rules(
 ):
     """Where it has items of start pages, and the rules have one callback. Its own name stays."""
     config = Config.from_settings(Settings(settings))
-    found = callback_of(scrapy.Request("http://a/"), spider(name="a"), config)
-    assert (found.name, found.kind) == ("parse", kind)
+    start = scrapy.Request("http://a/")
+    assert kind_of_page(start, "parse", spider(name="a"), config) == kind
     linked = scrapy.Request("http://a/", Starting(name="a").thing)
-    assert callback_of(linked, spider(name="a"), config).kind in {"thing", ""}
+    assert kind_of_page(linked, "thing", spider(name="a"), config) in {"thing", ""}
 
 
 class Ruled(CrawlSpider):

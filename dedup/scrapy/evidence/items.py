@@ -19,13 +19,12 @@ Invariants:
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from enum import Enum
+from functools import cached_property
 from hashlib import blake2b
 from html import escape
-from numbers import Number
-from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -43,7 +42,7 @@ from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.names import Names, title_of
 
-VERSION = 16
+VERSION = 17
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -268,14 +267,16 @@ class ItemPage(NamedTuple):
     urls     its own addresses
     text     returns its decoded body, "" if it has none
     size     bytes of its body
-    reading  returns how dedup read it
+    reading  how dedup read it
+    callback its callback
     noted    meta["dedup"], which is no datum of the page
     """
 
     urls: tuple[str, ...]
     text: Callable[[], str]
     size: int
-    reading: Callable[[], PageReading]
+    reading: PageReading
+    callback: str = ""
     noted: object = None
 
 
@@ -287,76 +288,63 @@ class ItemRules(NamedTuple):
     ignored: frozenset[str] = frozenset()
 
 
-class FieldKinds(NamedTuple):
-    """What the fields of an item are.
+class ReadItem(NamedTuple):
+    """What was read of one item.
 
-    holds_page  whether a field holds the page
-    is_text     whether such a field is a text, not markup: it may stand anywhere in the page
-    data        the fields that have more than an address, a time or a truth value, and are no title, with their values
-    has_title   whether a field is the title
-    """
-
-    holds_page: bool
-    is_text: bool
-    data: dict[str, bytes]
-    has_title: bool = False
-
-
-class ItemHashes(NamedTuple):
-    """The hashes of one item.
-
-    exact         by which the crawl knows it
-    loose         without the page's host, in ItemsDigest.items
+    exact         its hash, with its callback's: by that the crawl knows it
+    loose         its hash without the page's host, in ItemsDigest.hashes
     by_heading    the same, where the page's heading alone stands for its address
-    beside        of the fields that do not hold the page, if another one of markup does
+    beside        the hash of the fields that do not hold the page, if another one of markup does
+    fields        all, without that host, each with a text that equal values share
+    data          how those begin that have more than an address, a time or a truth value, and are no title
+    holds_page    whether a field holds the page
+    is_text       whether such a field is a text, not markup: it may stand anywhere in the page
+    has_title     whether a field is the title
     holds_inside  whether the page's address stands inside of a text of it
     holds_own     whether it is a value
-    text          its values, if so
     """
 
-    exact: bytes
-    loose: int
-    by_heading: int
-    beside: int
-    holds_inside: bool
-    holds_own: bool
-    text: str
+    exact: bytes = b""
+    loose: int = 0
+    by_heading: int = 0
+    beside: int = 0
+    fields: Sequence[tuple[str, str]] = ()
+    data: Mapping[str, str] = {}
+    holds_page: bool = False
+    is_text: bool = False
+    has_title: bool = False
+    holds_inside: bool = False
+    holds_own: bool = False
 
 
 class ItemReader:
     """Makes the digest of one page from its items, one by one."""
 
-    def __init__(self, page: ItemPage, rules: ItemRules) -> None:
-        """Begin without items."""
-        self._page, self._rules = page, rules
-        self.items: list[ItemHashes] = []
-        self.kinds: list[FieldKinds] = []
-        self._fields: dict[int, int] = {}  # of the last item
+    def __init__(self, page: ItemPage, rules: ItemRules, *, finds_title: bool = True) -> None:
+        """Begin without items. finds_title: else a title counts as a datum."""
+        self._page, self._rules, self._finds_title = page, rules, finds_title
+        self.items: list[ReadItem] = []
         self._failed = self._has_data = False
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
         scheme, _, rest = page.urls[0].partition("://")
         host = rest.partition("/")[0]
         self._host, self._origin = host.partition(":")[0], f"{scheme}://{host}/"
-        self._own: list[
-            str
-        ] = []  # how its addresses may be written, once the host stands in a text
         self._inside = self._is_own = False
-        self._title: str | None = None
 
-    def add(self, item: object) -> ItemHashes | None:
-        """Add an item; return its hashes, or None if it cannot be read. Never raises an Exception."""
+    def add(self, item: object) -> ReadItem | None:
+        """Add an item; return what was read of it, or None if it cannot be. Never raises an Exception."""
         try:
             return self._add(item)
         except Exception:  # noqa: BLE001 - whatever the fields of an item do when they are read
             self._failed = True
             return None
 
-    def _add(self, item: object) -> ItemHashes:
+    def _add(self, item: object) -> ReadItem:
         rules, page = self._rules, self._page
-        self._inside = self._is_own = holds_page = is_text = has_data = has_title = False
+        self._inside = self._is_own = holds_page = is_text = has_title = False
         known: list[tuple[str, str]] = []
-        data: dict[str, bytes] = {}
+        data: dict[str, str] = {}
         for field, value in pairs_of(item):
             name = str(field)
             if name in rules.ignored or (rules.only and name not in rules.only):
@@ -368,33 +356,26 @@ class ItemReader:
             if holds:
                 holds_page, is_text = True, is_text or not found.startswith(_PAGE)
             elif found not in _NO_DATA:
-                has_data = has_data or not isinstance(value, bool)
-                if isinstance(value, str) and self._is_title(found):
+                self._has_data = self._has_data or not isinstance(value, bool)
+                if self._finds_title and isinstance(value, str) and self._is_title(found):
                     has_title = True
                 else:
-                    data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
-        self._has_data = self._has_data or has_data or holds_page
-        self.kinds.append(FieldKinds(holds_page, is_text, data, has_title))
-        kind, heading = type(item).__qualname__, ""
-        more: tuple[object, ...] = ()
-        if self._is_own:
-            read = page.reading().fingerprint
-            heading, more = read.parts[PART["h"]].hex(), (read.title, read.parts[PART["n"]])
+                    data[name] = found[:PAGE_CHARACTERS]
+        self._has_data = self._has_data or holds_page
         known.sort()
-        loose = [(name, found.replace(self._origin, _HOST)) for name, found in known]
-        self._fields = {rules.names[name]: _hash(found) for name, found in loose[:FIELDS]}
-        others = [each for each in loose if not each[1].startswith(_PAGE)]
-        self.items.append(
-            ItemHashes(
-                _hash(kind, known, heading, more).to_bytes(8, "big"),
-                _hash(kind, loose, heading, more),
-                _hash(kind, loose, heading),
-                _hash(kind, others) if len(others) < len(loose) else 0,
-                self._inside,
-                self._is_own,
-                " ".join(found for _, found in known) if self._is_own else "",
-            )
-        )
+        fields = [(name, found.replace(self._origin, _HOST)) for name, found in known]
+        kind, own = type(item).__qualname__, b""
+        by_heading = loose = _hash(kind, fields)
+        if self._is_own:
+            read = page.reading.fingerprint
+            heading, numbers = read.parts[PART["h"]], read.parts[PART["n"]]
+            own = b"%b %d %b" % (heading, read.title, numbers)
+            loose, by_heading = _hash(kind, fields, own), _hash(kind, fields, heading)
+        exact = _hash(page.callback, kind, known, own).to_bytes(8, "big")
+        others = [e for e in fields if not (holds_page and e[1].startswith(_PAGE))]
+        beside = _hash(kind, others) if len(others) < len(fields) else 0
+        kinds = (holds_page, is_text, has_title, self._inside, self._is_own)
+        self.items.append(ReadItem(exact, loose, by_heading, beside, fields, data, *kinds))
         return self.items[-1]
 
     def _field(self, value: object) -> tuple[bool, str]:
@@ -406,7 +387,7 @@ class ItemReader:
             return True, self._page_parts()
         found = self._value(value, 0)
         if is_long and isinstance(value, str) and len(found) >= PAGE_CHARACTERS:
-            words, mine = self._page.reading().words, found.count(" ") + 1
+            words, mine = self._page.reading.words, found.count(" ") + 1
             is_most = mine >= MOST * words > 0
             return is_most and (mine <= words or self._has_main_text(found)), found
         return False, found
@@ -429,14 +410,16 @@ class ItemReader:
 
     def _page_parts(self) -> str:
         """Return what was read of the page, without its template."""
-        page = self._page.reading().fingerprint
+        page = self._page.reading.fingerprint
         parts = "".join(page.parts[PART[letter]].hex() for letter in _PAGE_PARTS)
         return f"{_PAGE} {page.sketch[TEXT_HASH:].hex()} {parts}"
 
+    @cached_property
+    def _title(self) -> str:
+        return title_of(self._page.text())
+
     def _is_title(self, text: str) -> bool:
         """Whether a text is what the title of the page begins with, or at least half of it."""
-        if self._title is None:
-            self._title = title_of(self._page.text())
         is_most = len(text) >= MOST * len(self._title)
         return bool(text) and (self._title.startswith(text) or (is_most and text in self._title))
 
@@ -446,10 +429,11 @@ class ItemReader:
         Raises Unreadable, TooMuch.
         """
         self._values -= 1
-        if depth > DEPTH or self._values < 0:
+        if isinstance(value, str | bytes | bytearray):
+            self._budget -= len(value)
+        if depth > DEPTH or self._values < 0 or self._budget < 0:
             raise TooMuch
         if isinstance(value, str):
-            self._spend(len(value))
             if self._rules.only:
                 return value
             text = " ".join(value.split())
@@ -472,17 +456,14 @@ class ItemReader:
         if isinstance(value, int | float):
             clock = value > 1e9 and (self._is_now(value) or self._is_now(value / 1000))
             return _NOW if clock else f"\0{value!r}"
-        if isinstance(value, bytes | bytearray | memoryview):
-            self._spend(len(value))
+        if isinstance(value, bytes | bytearray):
             return f"\0b{_hash(bytes(value))}"
-        if isinstance(value, datetime):
-            return _NOW if self._is_now(value.timestamp()) else f"\0{value.isoformat()}"
-        if isinstance(value, date):
-            return f"\0{value.isoformat()}"
-        lasting = isinstance(value, Number | PurePath | timedelta)
-        if lasting or type(value).__str__ is not object.__str__:
+        if isinstance(value, date):  # or a datetime
+            now = isinstance(value, datetime) and self._is_now(value.timestamp())
+            return _NOW if now else f"\0{value.isoformat()}"
+        if type(value).__str__ is not object.__str__:
             text = str(value)
-            self._spend(len(text))
+            self._budget -= len(text)
             if f"0x{id(value):x}" not in text and not hasattr(value, "__next__"):
                 return f"\0{text}"
         raise Unreadable(type(value).__name__)
@@ -496,17 +477,20 @@ class ItemReader:
     def _is_now(self, seconds: float) -> bool:
         return not self._rules.only and abs(seconds - self._now) < CLOCK_SECONDS
 
+    @cached_property
+    def _own(self) -> list[str]:
+        """How the page's addresses may be written, the longest first; without a site's root."""
+        own = {u for u in self._page.urls if any(u.split("/", 3)[3:])}
+        ways = {way for u in own for way in (u, escape(u), quote(u, safe=""))}
+        return sorted(ways, key=len, reverse=True)
+
     def _addressed(self, text: str) -> str:
         """Return a text in which the page's host stands, without the page's address."""
-        if not self._own:
-            own = {u for u in self._page.urls if any(u.split("/", 3)[3:])}  # no site's root
-            ways = {way for u in own for way in (u, escape(u), quote(u, safe=""))}
-            self._own = sorted(ways, key=len, reverse=True) or [self._page.urls[0]]
         if text in self._page.urls or text in self._own:
             self._is_own = True
             return _URL
         for url in self._own:
-            if url in text and url != self._origin:
+            if url in text:
                 self._inside = True
                 text = text.replace(url, _URL)
         return text
@@ -518,33 +502,24 @@ class ItemReader:
         wholes = {w.rstrip("/") for url in self._page.urls for w in (url, url.partition("?")[0])}
         return any(whole == text or whole.endswith(f"/{text}") for whole in wholes)
 
-    def _spend(self, characters: int) -> None:
-        self._budget -= characters
-        if self._budget < 0:
-            raise TooMuch
-
     def digest(self, given: int = 0) -> ItemsDigest | None:
         """Return the digest of the items until now; None if one of them could not be read. given: ItemsDigest.given."""
         if self._failed:
             return None
-        number = len({item.loose for item in self.items})
+        items = {item.loose: item for item in self.items}
         found = sorted({each for item in self.items for each in (item.loose, item.by_heading)})
-        if number > ITEMS:
+        if len(items) > ITEMS:
             found = [sum(found) & _MASK]
-        single, held = number == 1, None
-        if any(each.holds_page for each in self.kinds):
-            is_named = any(each.has_title or each.data for each in self.kinds)
-            held = text_of(self._page.reading(), "" if is_named else self._page.text())
-        fields = [each for pair in sorted(self._fields.items()) for each in pair] if single else []
-        return ItemsDigest(
-            number,
-            self._has_data,
-            pack(f">{len(found)}Q", *found),
-            pack(">" + "IQ" * (len(fields) // 2), *fields),
-            self.items[0].beside if single else 0,
-            held,
-            given,
-        )
+        fields, beside, held = b"", 0, None
+        if len(items) == 1:
+            names, item = self._rules.names, self.items[0]
+            told = sorted((names[name], _hash(value)) for name, value in item.fields[:FIELDS])
+            fields, beside = b"".join(pack(">IQ", *each) for each in told), item.beside
+        if any(each.holds_page for each in self.items):
+            is_named = any(each.has_title or each.data for each in self.items)
+            held = text_of(self._page.reading, "" if is_named else self._page.text())
+        hashes = pack(f">{len(found)}Q", *found)
+        return ItemsDigest(len(items), self._has_data, hashes, fields, beside, held, given)
 
     def given(self, values: Mapping[str, object]) -> int:
         """Return a hash of what a callback is given beside the response, but for the page's own address.

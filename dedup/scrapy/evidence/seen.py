@@ -43,9 +43,8 @@ class SeenInCrawl:
     def __init__(self, links: Mapping[str, bytes] | None = None, items: bytes = b"") -> None:
         """Begin with nothing, or with what to_bytes() of an earlier run returned."""
         self._items, self._dropped = HashSet(ITEMS), HashSet(REQUESTS)
-        self._links: dict[
-            str, HashSet
-        ] = {}  # of pages whose links are followed, or were; by callback
+        # of pages whose links are followed, or were; by callback
+        self._links: dict[str, HashSet] = {}
         self._items.add(items)
         for callback, found in (links or {}).items():
             self.add_links(callback, found)
@@ -87,22 +86,20 @@ class SeenInCrawl:
         page = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8)
         return self._dropped.take(page.digest()) > 0
 
-    def take_item(self, callback: str, item: bytes) -> bool:
-        """Whether no page of a callback brought an item, by its hash; from now on one did."""
-        found = _of(callback, item)
-        if found in self._forgotten:
-            self._forgotten.remove(found)
+    def take_item(self, item: bytes) -> bool:
+        """Whether no page of a callback brought an item (ReadItem.exact); from now on one did."""
+        if item in self._forgotten:
+            self._forgotten.remove(item)
             return True
-        return self._items.take(found) > 0
+        return self._items.take(item) > 0
 
-    def has_item(self, callback: str, item: bytes) -> bool:
+    def has_item(self, item: bytes) -> bool:
         """Whether a page of a callback brought an item."""
-        found = _of(callback, item)
-        return not self._items.missing(found) and found not in self._forgotten
+        return not self._items.missing(item) and item not in self._forgotten
 
-    def forget_items(self, callback: str, items: Iterable[bytes]) -> None:
+    def forget_items(self, items: Iterable[bytes]) -> None:
         """Forget items of a page that is forgotten: they may not have got through."""
-        self._forgotten.update(_of(callback, each) for each in items)
+        self._forgotten.update(items)
         if len(self._forgotten) > FORGOTTEN:
             self._items, self._forgotten = HashSet(ITEMS), set()
 
@@ -135,7 +132,3 @@ class SeenRequests:
     def _flush(self) -> None:
         last, self._last = self._last, []
         self._known.add(pack(f"<{len(last)}q", *last))
-
-
-def _of(callback: str, item: bytes) -> bytes:
-    return blake2b(callback.encode(), digest_size=8, key=item).digest()

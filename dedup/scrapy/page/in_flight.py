@@ -11,7 +11,6 @@ Invariants:
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, ref
 
@@ -105,9 +104,9 @@ class PagesInFlight:
         """Whether a page has, or had, a reservation."""
         return request in self._first
 
-    def forget(self, request: Request, callback: str, space: Space) -> None:
+    def forget(self, request: Request, space: Space) -> None:
         """Forget the items of a judged page, which end with it."""
-        space.seen.forget_items(callback, self._first.get(request, []))
+        space.seen.forget_items(self._first.get(request, []))
 
     def page_of(self, request: Request | None) -> Page | None:
         """Return the page of a request, while it is in flight."""
@@ -120,13 +119,6 @@ class PagesInFlight:
         page.items += self._has_pipelines
         page.paid = page.paid or not self._has_pipelines
         self._yielding.add(page.callback)
-
-    def items_yielded(self, request: Request | None, objects: Iterable[Any]) -> None:
-        """Note what passes of a page that is not watched any more."""
-        page = self.page_of(request)
-        for each in objects:
-            if page is not None and not isinstance(each, Request):
-                self.item_yielded(page)
 
     def item_withheld(self, page: Page) -> None:
         """Note an item that the crawl, or an earlier one, has."""
@@ -163,7 +155,7 @@ class PagesInFlight:
         page.space.seen.add_links(FETCHED, page.reading.address)
         paid = page.paid or page.callback not in self._yielding
         if not paid:  # the pipelines refused its items: those of a copy may get through
-            page.space.seen.forget_items(page.callback, page.first)
+            page.space.seen.forget_items(page.first)
         verdict = page.verdict.brought(paid=paid, items=page.brought)
         parsed = self._parsed.setdefault(page.space, [])
         parsed.append(verdict)

@@ -22,9 +22,9 @@ from dedup.model.differences import GIVEN, HEADING, NUMBERS, WORDS
 from dedup.model.page import PART
 from dedup.scrapy.evidence.items import (
     ITEMS,
-    ItemHashes,
     ItemReader,
     ItemsDigest,
+    ReadItem,
     differing,
     encode,
     forms_of,
@@ -35,7 +35,15 @@ from dedup.scrapy.evidence.items import (
 from dedup.scrapy.evidence.seen import Rows
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.outlinks import NewRequests, Outlinks
-from dedup.scrapy.page.request import Budgets, asks, fetch, mark_of, note_paid_by, wanted_urls
+from dedup.scrapy.page.request import (
+    Budgets,
+    asks,
+    callback_name,
+    fetch,
+    mark_of,
+    note_paid_by,
+    wanted_urls,
+)
 from dedup.scrapy.page.session import Session
 
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
@@ -54,7 +62,8 @@ class PassingPage:
         self._held = held  # what of the output has not passed
         self.page, self._session, self._response = page, session, response
         self._request: Request = response.request
-        self._callback = session.callback_of(self._request).name if page is None else page.callback
+        spider = session.crawler.spider
+        self._callback = callback_name(self._request, spider) if page is None else page.callback
         self._paid_by: Budgets = mark_of(self._request).paid_by
         self._reader: ItemReader | None = None
         self._outlinks: Outlinks | None = None  # once a request is yielded
@@ -84,8 +93,14 @@ class PassingPage:
             self._session.in_flight.item_yielded(self.page)
         return (one,)
 
-    def _read(self, one: Any) -> ItemHashes | None:
-        """Read what the callback yields; return the hashes of an item, if that can be read."""
+    def note_items(self, passing: Objects) -> None:
+        """Note the items among what passes that was held."""
+        for each in passing:
+            if self.page is not None and not isinstance(each, Request):
+                self._session.in_flight.item_yielded(self.page)
+
+    def _read(self, one: Any) -> ReadItem | None:
+        """Read what the callback yields; return what was read of an item."""
         page = self.page
         if self._yields_nothing:
             self._yields_nothing = False
@@ -96,7 +111,9 @@ class PassingPage:
             self._items += 1
             if self._reader is None:
                 session = self._session
-                self._reader = session.item_reader(self._request, self._response, page.reading)
+                self._reader = session.item_reader(
+                    self._request, self._response, page.reading, page.callback
+                )
             return self._reader.add(one)
         if self._outlinks is None or self._wanted is None:
             self._wanted = wanted_urls(self._request, self._response)
@@ -105,10 +122,10 @@ class PassingPage:
         self._outlinks.note(one, has_items=self._items > 0)
         return None
 
-    def _note_item(self, item: ItemHashes | None) -> bool:
+    def _note_item(self, item: ReadItem | None) -> bool:
         """Note that the page brings an item; return whether no page did before."""
         page = self.page
-        if page is None or item is None or not page.space.seen.take_item(page.callback, item.exact):
+        if page is None or item is None or not page.space.seen.take_item(item.exact):
             return False
         page.first.append(item.exact)
         return True
@@ -142,7 +159,7 @@ class PassingPage:
             self._has_own_address = any(item.holds_own for item in reader.items)
             heading = page.reading.fingerprint.parts[PART[HEADING]]
             known = heading if self._has_own_address else None
-            self._session.callbacks.note_items(page.callback, reader.kinds, known)
+            self._session.callbacks.note_items(page.callback, reader.items, known)
         return digest
 
     def _note_list(self) -> None:
@@ -179,7 +196,7 @@ class CheckedPage(PassingPage):
         self._made: list[
             Any
         ] = []  # by the callback, in its order; _held: of it, what has not passed
-        self._found: list[ItemHashes | None] = []  # of the items, in their order
+        self._found: list[ReadItem | None] = []  # of the items, in their order
 
     def take(self, one: Any) -> Objects:
         """Return what passes now."""
@@ -202,9 +219,7 @@ class CheckedPage(PassingPage):
         """Return of what passes that which has not passed yet, and forget what was held."""
         held = {*map(id, self._held)}
         found = [each for each in passing if id(each) in held]
-        for each in found:
-            if not isinstance(each, Request):
-                self._session.in_flight.item_yielded(self.page)
+        self.note_items(found)
         self._held.clear()
         self._made.clear()
         return found
@@ -251,7 +266,7 @@ class CheckedPage(PassingPage):
         if not any(is_new) and page.pattern is not None:
             self._note_same(digest, requests)
         if is_refetch:
-            session.counts.add("unchanged_items", len(is_new) - sum(is_new))
+            session.counts["unchanged_items"] += len(is_new) - sum(is_new)
         for new in is_new:
             if not new:
                 session.in_flight.item_withheld(page)
@@ -280,9 +295,7 @@ class CheckedPage(PassingPage):
         if page.digest is not None and page.handling == "refetch":
             before = {*page.digest.items}
         return [
-            e is None
-            or e.holds_inside
-            or not (e.by_heading in before or seen.has_item(page.callback, e.exact))
+            e is None or e.holds_inside or not (e.by_heading in before or seen.has_item(e.exact))
             for e in self._found
         ]
 
@@ -338,7 +351,7 @@ class CheckedPage(PassingPage):
             return False
         if not callbacks.may_fetch_twice(page.pattern, config.control):
             return False
-        self._session.counts.add("items/second_fetch")
+        self._session.counts["items/second_fetch"] += 1
         response = await fetch(self._session.crawler, self._request)
         if response is None:
             return True
@@ -355,7 +368,7 @@ class CheckedPage(PassingPage):
         page, session = self.page, self._session
         page.handling = "accept"
         if page.pattern is not None:
-            session.counts.add("items/other")
+            session.counts["items/other"] += 1
             session.disprove(page, self._differing(digest))
             theirs = None if page.digest is None else page.digest.page
             session.callbacks.note_other(page.pattern, page.reading, page.text, theirs)
@@ -369,7 +382,7 @@ class CheckedPage(PassingPage):
         assert page.pattern is not None
         is_copy = digest.number > 0 and self._is_copy
         if requests.followed or digest.number:
-            session.counts.add("items/links" if requests.followed else "items/equal")
+            session.counts["items/links" if requests.followed else "items/equal"] += 1
         session.report.notes.brought_nothing(page.verdict.of or "", page.verdict.key)
         if GIVEN in page.pattern.signals:
             return
@@ -403,9 +416,9 @@ class CheckedPage(PassingPage):
         session, page = self._session, self.page
         items *= self._withholds or self._tags
         if items and page.verdict.status != "refetch":
-            session.counts.add("items/withheld", items)
+            session.counts["items/withheld"] += items
         if requests:
-            session.counts.add("requests/withheld", requests)
+            session.counts["requests/withheld"] += requests
         session.report.checked(page, self._response, items, requests, gave)
 
     def end(self, *, complete: bool) -> None:
@@ -433,10 +446,11 @@ def output_of(session: Session, response: Response, held: list[Any]) -> PassingP
     return CheckedPage(session, response, page, held, withholds=withholds)
 
 
-def rows_of(page: Page, items: Iterable[ItemHashes | None]) -> Rows:
+def rows_of(page: Page, items: Iterable[ReadItem | None]) -> Rows:
     """Return the rows of a list."""
     read = [each for each in items if each is not None]
-    rows, written = frozenset(e.by_heading for e in read), numbers_of(each.text for each in read)
+    written = numbers_of(text for each in read for _, text in each.fields)
+    rows = frozenset(each.by_heading for each in read)
     return Rows(page.reading.fingerprint.title, placed(page.reading), rows, written)
 
 
