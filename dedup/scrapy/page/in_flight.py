@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary, ref
 import msgspec
 from scrapy import Request
 
-from dedup.core.fingerprint import PageReading, similarities
+from dedup.core.fingerprint import PageReading
 from dedup.model.page import Neighbour, Verdict
 from dedup.scrapy.evidence.items import ItemsDigest, PageText
 from dedup.scrapy.evidence.patterns import Pattern
@@ -172,14 +172,6 @@ class PagesInFlight:
     def waits_for_insert(self, key: str) -> bool:
         """Whether the next commit inserts a page with this key."""
         return any(v.document.key == key for verdicts in self._parsed.values() for v in verdicts)
-
-    def has_nearer(self, asked: Verdict, match: Neighbour) -> bool:
-        """Whether a page that is checked, or not inserted yet, is more similar to a page than its match is."""
-        every = [page.verdict for page in self.pages.values() if page.handling == "check"]
-        every += (verdict for verdicts in self._parsed.values() for verdict in verdicts)
-        same = (e for e in every if e.document.kind == asked.document.kind and e.key != asked.key)
-        found = similarities(asked.page.sketch, [each.page.sketch for each in same])
-        return max(found, default=0) > match.similarity
 
     def schedule_commit(self) -> None:
         """Schedule a commit(), soon."""

@@ -88,7 +88,7 @@ class Judge:
             verdict = await space.detector.judge(
                 fetched.fingerprint, key_of(request), fetched.options
             )
-            if not self._waits(verdict, fetched.callback):
+            if not self._waits(verdict):
                 return await self._decided(fetched, verdict)
         verdict = await self._settled(fetched, verdict)
         with self._counts.meter:
@@ -121,48 +121,35 @@ class Judge:
             space, request, response, reading, called, fingerprint, options, of_template
         )
 
-    def _waits(self, verdict: Verdict, callback: str) -> bool:
-        """Whether a page waits for one in flight: that may be its match, or be more like it than that."""
+    def _waits(self, verdict: Verdict) -> bool:
+        """Whether a page waits for one in flight."""
         if (match := verdict.match) is None or verdict.status == "pending":
             return verdict.status == "pending"
-        return self._has_nearer(verdict, callback) or any(
-            each.in_flight.waits_for_insert(match.document.key) for each in Session.all()
-        )
-
-    def _has_nearer(self, verdict: Verdict, callback: str) -> bool:
-        """Whether a page in flight is more like one than its match is, where texts decide between them."""
-        session = self._session
-        if verdict.match is None or verdict.status == "pending" or session.config.proof == "text":
-            return False
-        stores = session.callbacks.may_store_pages(callback)
-        return stores and session.in_flight.has_nearer(verdict, verdict.match)
+        key = match.document.key
+        return any(each.in_flight.waits_for_insert(key) for each in Session.all())
 
     async def _settled(self, fetched: _Fetched, verdict: Verdict) -> Verdict:
         """Return the verdict on a near-duplicate of pages in flight, once these are done.
 
         After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with its match.
         """
-        options = fetched.options
+        asked = fetched.options
         pauses, waited = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), 0.0
         while True:
             for session in Session.all():  # spiders of one process may share stores
                 session.in_flight.commit()
                 session.in_flight.release_discarded()
-            asked, is_over = options, waited >= self._session.config.wait_seconds
-            if is_over or not self._has_nearer(verdict, fetched.callback):
-                if is_over and verdict.status == "pending":
-                    asked = msgspec.structs.replace(options, exempt="in_flight")
-                match = verdict.match
-                with self._counts.meter:
-                    verdict = await fetched.space.detector.judge(verdict.page, verdict.key, asked)
-                if verdict.reason == "in_flight":
-                    return msgspec.structs.replace(verdict, match=match)
-                if verdict.status != "pending" and (
-                    is_over or not self._has_nearer(verdict, fetched.callback)
-                ):
-                    return verdict
-                if asked is not options:  # a service that answers so for ever
-                    return unreserved(verdict, "in_flight")
+            match, is_over = verdict.match, waited >= self._session.config.wait_seconds
+            if is_over:
+                asked = msgspec.structs.replace(asked, exempt="in_flight")
+            with self._counts.meter:
+                verdict = await fetched.space.detector.judge(verdict.page, verdict.key, asked)
+            if verdict.reason == "in_flight":
+                return msgspec.structs.replace(verdict, match=match)
+            if verdict.status != "pending":
+                return verdict
+            if is_over:  # a service that answers so for ever
+                return unreserved(verdict, "in_flight")
             await asyncio.sleep(pause := pauses.next())
             waited += pause
 
