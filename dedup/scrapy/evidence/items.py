@@ -371,7 +371,8 @@ class ItemReader:
             heading, numbers = read.parts[PART["h"]], read.parts[PART["n"]]
             own = b"%b %d %b" % (heading, read.title, numbers)
             loose, by_heading = _hash(kind, fields, own), _hash(kind, fields, heading)
-        exact = _hash(page.callback, kind, known, own).to_bytes(8, "big")
+        whole = loose if fields == known else _hash(kind, known, own)
+        exact = _hash(page.callback, whole).to_bytes(8, "big")
         others = [e for e in fields if not (holds_page and e[1].startswith(_PAGE))]
         beside = _hash(kind, others) if len(others) < len(fields) else 0
         kinds = (holds_page, is_text, has_title, self._inside, self._is_own)
