@@ -19,22 +19,26 @@ from dedup.core.fingerprint import read_page
 from dedup.model.page import Document
 from dedup.scrapy.evidence import items as module
 from dedup.scrapy.evidence.items import (
-    BLOCKS,
     DIGEST_BYTES,
     FIELDS,
     ITEMS,
-    NUMBERS,
     FieldNames,
     ItemPage,
     ItemReader,
     ItemRules,
     ItemsDigest,
-    PageText,
     decode,
     differing,
     encode,
 )
-from dedup.scrapy.evidence.names import HEADINGS_BYTES, OWN_BYTES, Names
+from dedup.scrapy.evidence.page_text import (
+    BLOCKS,
+    HEADINGS_BYTES,
+    NUMBERS,
+    OWN_BYTES,
+    Names,
+    PageText,
+)
 
 NAMES = FieldNames()
 URL = "http://www.a.example/a/5"

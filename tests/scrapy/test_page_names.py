@@ -4,8 +4,18 @@ import pytest
 
 from dedup.core.fingerprint import PageReading, read_page
 from dedup.scrapy.evidence.callbacks import FEW, CallbackEvidence
-from dedup.scrapy.evidence.items import BLOCKS, PageText, ReadItem, leads_the_same, text_of
-from dedup.scrapy.evidence.names import HEADINGS, HEADINGS_BYTES, OWN_BYTES, Names, title_of
+from dedup.scrapy.evidence.items import ReadItem
+from dedup.scrapy.evidence.page_text import (
+    BLOCKS,
+    HEADINGS,
+    HEADINGS_BYTES,
+    OWN_BYTES,
+    Names,
+    PageText,
+    leads_the_same,
+    text_of,
+    title_of,
+)
 from dedup.scrapy.evidence.patterns import Pattern
 
 HOLDS = ReadItem(holds_page=True)

@@ -25,7 +25,8 @@ from dedup.model.differences import WORDS, undirected
 from dedup.model.page import PART
 from dedup.model.recipes import recipe_of
 from dedup.scrapy.evidence.enough import FEW, MANY, MOST
-from dedup.scrapy.evidence.items import PageText, ReadItem, leads_the_same, more_numbers
+from dedup.scrapy.evidence.items import ReadItem
+from dedup.scrapy.evidence.page_text import PageText, leads_the_same, more_numbers
 from dedup.scrapy.evidence.patterns import Pattern
 
 EXAMINED = 100  # requests of a callback that are looked at, if the pages have links to all of them

@@ -18,8 +18,7 @@ Invariants:
 
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
@@ -32,15 +31,10 @@ from urllib.parse import quote
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import (
-    IN_HEADING,
-    PageReading,
-    main_text,
-    number_runs,
-)
+from dedup.core.fingerprint import PageReading, main_text
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
-from dedup.scrapy.evidence.names import Names, title_of
+from dedup.scrapy.evidence.page_text import PageText, text_of, title_of
 
 VERSION = 17
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
@@ -48,18 +42,14 @@ VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NAMES = 2000  # of fields that messages know
-NUMBERS = 64  # of a page that items hold
-BLOCKS = 64  # of its text that are told apart
 DIGEST_BYTES = 1024
 FIELDS = 48  # fields of an item that are told apart, for messages
 
-HOURS = 24
 PAGE_CHARACTERS = 200  # of a field that can hold a page
 MAIN_WORDS = 5  # of the main text, by which a text that has it is known
 CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
-_NUMBER = re.compile(r"[0-9]{1,50}")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
 _PAGE_PARTS = "jsdhnb"  # of a page that a field of markup holds, beside its words
@@ -67,8 +57,6 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _NO_DATA = frozenset((_URL, _NOW, "", "\0None"))
 _MASK = (1 << 64) - 1
-_LOW = (1 << 32) - 1
-_PLACE = 40_503  # by which the second number of a run differs from the first
 
 
 class TooMuch(ValueError):
@@ -77,43 +65,6 @@ class TooMuch(ValueError):
 
 class Unreadable(ValueError):
     """A value that cannot be read without changing it, or has no lasting form."""
-
-
-class PageText(NamedTuple):
-    """What was read of a page that its items hold.
-
-    numbers  in its main text, at most NUMBERS: 16 bits of the place of each, and below 16 of its hash
-    texts    its blocks without them (PageReading.texts); of more than BLOCKS one hash of all
-    names    its title and headings, if no field has them
-    leads    the sum of the hashes of where its main content leads; 0: nowhere
-    """
-
-    numbers: bytes
-    texts: bytes
-    names: Names = Names()
-    leads: int = 0
-
-    @property
-    def placed(self) -> tuple[int, ...]:
-        """The numbers, each with its place."""
-        return unpack(f">{len(self.numbers) // 4}I", self.numbers)
-
-    def added(self, other: "PageText", *, named: bool) -> int | None:
-        """Return the sum of the hashes of the blocks that this page has more than another, or, below 0, less.
-
-        None: each has some that the other has not, so something is replaced. named: what names one of them does not count.
-        """
-        if self.texts == other.texts:
-            return 0
-        one, two = (
-            {n >> 32: n & _LOW if named else n >> 32 for n in _hashes(each.texts)}
-            for each in (self, other)
-        )
-        mine, theirs = (Counter(n >> 32 for n in _hashes(each.texts)) for each in (self, other))
-        more = Counter(each for n in (mine - theirs).elements() if (each := one[n]))
-        less = Counter(each for n in (theirs - mine).elements() if (each := two[n]))
-        more, less = more - less, less - more
-        return None if more and less else sum(more.elements()) - sum(less.elements())
 
 
 class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
@@ -143,72 +94,6 @@ class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
         return frozenset(unpack(f">{len(self.hashes) // 8}Q", self.hashes))
 
 
-def text_of(reading: PageReading, html: str = "") -> PageText:
-    """Return what two such pages are compared by; html: where their names may differ, the page."""
-    found, texts = sorted(placed(reading))[:NUMBERS], reading.texts
-    return PageText(
-        pack(f">{len(found)}I", *found),
-        texts if len(texts) <= 8 * BLOCKS else _folded(texts),
-        Names.of(html) if html else Names(),
-        sum(_hashes(reading.content_links)) & _MASK,
-    )
-
-
-def leads_the_same(reading: PageReading, theirs: PageText) -> bool:
-    """Whether the main content of a page leads somewhere, and where another's does: to one page more or less at most.
-
-    No page has a link to itself; a list under two names may have one to the other name.
-    """
-    links, (own,) = _hashes(reading.content_links), _hashes(reading.address)
-    more = {
-        (sum(links) - theirs.leads + each) & _MASK for each in (0, own)
-    }  # links of this page alone
-    return theirs.leads > 0 < len(links) and not more.isdisjoint({0, *links})
-
-
-def _hashes(hashes: bytes) -> tuple[int, ...]:
-    return unpack(f"<{len(hashes) // 8}Q", hashes)
-
-
-def _folded(texts: bytes) -> bytes:
-    """Return one hash in place of those of all blocks, whatever their order."""
-    return pack("<Q", _hash(sorted(n & _LOW for n in _hashes(texts))))
-
-
-def placed(reading: PageReading) -> list[int]:
-    """Return the tokens with digits of a page's main text, each with its place: the word beside it."""
-    return [
-        (beside + at * _PLACE * (beside != IN_HEADING) & 0xFFFF) << 16 | each & 0xFFFF
-        for beside, *run in number_runs(reading.numbers)
-        for at, each in enumerate(run)
-    ]
-
-
-def more_numbers(
-    mine: Iterable[int], theirs: Iterable[int], noisy: Collection[int]
-) -> Counter[int]:
-    """Return the numbers that one page has and the other has not, but for those in noisy places."""
-    one, other = (
-        Counter(n & 0xFFFF for n in each if n >> 16 not in noisy) for each in (mine, theirs)
-    )
-    return one - other
-
-
-def numbers_of(texts: Iterable[str]) -> Counter[str]:
-    """Return the numbers in some texts, each with how often it stands there."""
-    return Counter(_NUMBER.findall(" ".join(texts)))
-
-
-def forms_of(found: Collection[str]) -> str:
-    """Return numbers, and how a page may write them: 4 as 04, an hour as of twelve, a year by its end."""
-    small = {int(each) for each in found if len(each) <= len("12")}
-    hours = {each % 12 or 12 for each in small if each < HOURS}
-    forms = {f"{each:{width}}" for each in small | hours for width in ("", "02")}
-    years = {each[2:] for each in found if len(each) == len("2026")}
-    halves = {f"{form}{half}" for form in forms for half in ("am", "pm")}
-    return " ".join({*found} | forms | years | halves)
-
-
 class FieldNames(dict[str, int]):
     """The hashes of fields by their names, 32 bits; and the first names by their hashes, for messages."""
 
@@ -236,17 +121,11 @@ def encode(digest: ItemsDigest) -> bytes:
 
     Of a page that takes too much its names are left out, then its single blocks.
     """
-    for page in (None,) if digest.page is None else _shorter(digest.page):
+    for page in (None,) if digest.page is None else digest.page.shorter():
         content = msgspec.msgpack.encode(msgspec.structs.replace(digest, page=page))
         if len(content) <= DIGEST_BYTES:
             return content
     return b""
-
-
-def _shorter(page: PageText) -> Iterator[PageText]:
-    yield page
-    yield (unnamed := page._replace(names=Names()))
-    yield unnamed._replace(texts=_folded(page.texts))
 
 
 def decode(content: bytes) -> ItemsDigest | None:

@@ -3,15 +3,13 @@
 Invariants: memory is bounded; what is forgotten counts as new, and passes.
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from itertools import islice
 from struct import pack
-from typing import NamedTuple
 
 from dedup.core.fingerprint import each_link
 from dedup.core.numbers import HashSet
+from dedup.scrapy.evidence.lists import Lists
 
 LINKS = 10_000_000  # of a callback, 10 to 12.5 bytes each, as all of these
 CALLBACKS = 100  # whose links are told apart; those of others count as new
@@ -19,22 +17,7 @@ FETCHED = ""  # no callback: the addresses of pages that were fetched
 ITEMS = 2_000_000
 FORGOTTEN = 100_000  # items; with more, all count as new
 REQUESTS = 5_000_000
-LISTS, LIST = 200, 5000  # how many lists, and numbers and rows of one
-COMPARED = 20  # lists with a row of one that are compared with it
 TOGETHER = 1000  # requests that are noted at once
-
-
-class Rows(NamedTuple):
-    """A page with several items that have its address.
-
-    title    of the page; numbers: its numbers, each with its place (items.placed)
-    rows     the hashes of its items; written: the numbers in them
-    """
-
-    title: int
-    numbers: list[int]
-    rows: frozenset[int]
-    written: Counter[str]
 
 
 class SeenInCrawl:
@@ -49,7 +32,7 @@ class SeenInCrawl:
         for callback, found in (links or {}).items():
             self.add_links(callback, found)
         self._forgotten: set[bytes] = set()  # items
-        self._lists: OrderedDict[str, Rows] = OrderedDict()  # the last ones, by document key
+        self.lists = Lists()
 
     def add_links(self, callback: str, links: bytes) -> None:
         """Note where a page leads that a callback has parsed, or the page's own address (FETCHED)."""
@@ -67,19 +50,6 @@ class SeenInCrawl:
             (followed is None or followed.missing(each)) and fetched.missing(each)
             for each in each_link(links)
         )
-
-    def note_list(self, key: str, found: Rows) -> None:
-        """Note a list that passed, as it is now."""
-        self._lists.pop(key, None)
-        if len(found.numbers) + len(found.rows) + len(found.written) <= LIST:
-            self._lists[key] = found
-        if len(self._lists) > LISTS:
-            self._lists.popitem(last=False)
-
-    def lists(self, rows: frozenset[int]) -> Iterator[Rows]:
-        """Yield the last lists that share a row with one, the newest first."""
-        held = (each for each in reversed(self._lists.values()) if each.rows & rows)
-        yield from islice(held, COMPARED)
 
     def drop(self, key: str) -> bool:
         """Whether a page is dropped for the first time: if it is asked for again, the spider insists on it."""

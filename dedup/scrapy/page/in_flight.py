@@ -19,7 +19,8 @@ from scrapy import Request
 
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import Neighbour, Verdict
-from dedup.scrapy.evidence.items import ItemsDigest, PageText
+from dedup.scrapy.evidence.items import ItemsDigest
+from dedup.scrapy.evidence.page_text import PageText
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.guard import Counts, run_guarded

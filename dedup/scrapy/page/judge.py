@@ -22,7 +22,8 @@ from dedup.model.differences import GIVEN, NUMBERS, difference, signals
 from dedup.model.forms import to_plain
 from dedup.model.names import registrable_domain
 from dedup.model.page import Neighbour, PageFingerprint, ReserveOptions, Verdict, unreserved
-from dedup.scrapy.evidence.items import decode, text_of
+from dedup.scrapy.evidence.items import decode
+from dedup.scrapy.evidence.page_text import text_of
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.memory import Space

@@ -17,7 +17,6 @@ from typing import Any
 from scrapy import Item, Request
 from scrapy.http import Response
 
-from dedup.core.fingerprint import read_page
 from dedup.model.differences import GIVEN, HEADING, NUMBERS, WORDS
 from dedup.model.page import PART
 from dedup.scrapy.evidence.items import (
@@ -27,12 +26,9 @@ from dedup.scrapy.evidence.items import (
     ReadItem,
     differing,
     encode,
-    forms_of,
-    more_numbers,
-    numbers_of,
-    placed,
 )
-from dedup.scrapy.evidence.seen import Rows
+from dedup.scrapy.evidence.lists import rows_of
+from dedup.scrapy.evidence.page_text import placed
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.outlinks import NewRequests, Outlinks
 from dedup.scrapy.page.request import (
@@ -166,7 +162,7 @@ class PassingPage:
         """Note the rows of a list, now that its callback has ended: other pages are checked while they pass."""
         page, reader = self.page, self._reader
         if self._has_own_address and page and reader and len(reader.items) > 1:
-            page.space.seen.note_list(page.verdict.key, rows_of(page, reader.items))
+            page.space.seen.lists.note(page.verdict.key, rows_of(page.reading, reader.items))
 
     def end(self, *, complete: bool) -> None:
         """End the page."""
@@ -291,7 +287,7 @@ class CheckedPage(PassingPage):
         page, self._is_copy = self.page, self._copies(digest)
         if self._is_copy:
             return [False] * len(self._found)
-        seen, before = page.space.seen, self._explained(digest)
+        seen, before = page.space.seen, self._rows_seen(digest)
         if page.digest is not None and page.handling == "refetch":
             before = {*page.digest.items}
         return [
@@ -316,29 +312,17 @@ class CheckedPage(PassingPage):
             return False
         return session.callbacks.are_copies(page.pattern, page.reading, page.text, match.page)
 
-    def _explained(self, digest: ItemsDigest) -> set[int]:
-        """Return the rows of a list that others had whose numbers are the same, but for those that stand in other rows.
-
-        Else rows may be told apart by a number beside them: rooms by day.
-        """
-        page, found = self.page, set[int]()
+    def _rows_seen(self, digest: ItemsDigest) -> set[int]:
+        """Return the rows of a list that others had."""
+        page, callbacks = self.page, self._session.callbacks
         if digest.number < 2 or not self._has_own_address:
-            return found
-        mine, callbacks = rows_of(page, self._found), self._session.callbacks
-        for theirs in page.space.seen.lists(mine.rows):
-            same = mine.title == theirs.title or callbacks.headings_differ(page.callback)
-            if same and self._explains(mine, theirs) and self._explains(theirs, mine):
-                found |= theirs.rows & mine.rows
-        return found
-
-    def _explains(self, mine: Rows, theirs: Rows) -> bool:
-        """Whether each number that one list has and the other has not stands in its rows, and not in the other's."""
-        page = self.page
-        noisy = self._session.callbacks.noisy_places(page.callback)
-        rest = {*more_numbers(mine.numbers, theirs.numbers, noisy)}
-        text = f"<main><p>{forms_of(mine.written - theirs.written)}"
-        rows = placed(read_page(text, recipe=page.space.recipe, numbers=True)) if rest else ()
-        return rest <= {n & 0xFFFF for n in rows}
+            return set()
+        return page.space.seen.lists.seen_rows(
+            rows_of(page.reading, self._found),
+            callbacks.noisy_places(page.callback),
+            page.space.recipe,
+            any_title=callbacks.headings_differ(page.callback),
+        )
 
     async def _fetched_again(self, digest: ItemsDigest) -> bool:
         """Fetch the page once more, if that may find numbers that each fetch changes; return whether it was tried.
@@ -444,14 +428,6 @@ def output_of(session: Session, response: Response, held: list[Any]) -> PassingP
         return PassingPage(session, response, page, held)
     withholds = page.handling != "accept" and config.proof_items != "keep" and config.mode == "drop"
     return CheckedPage(session, response, page, held, withholds=withholds)
-
-
-def rows_of(page: Page, items: Iterable[ReadItem | None]) -> Rows:
-    """Return the rows of a list."""
-    read = [each for each in items if each is not None]
-    written = numbers_of(text for each in read for _, text in each.fields)
-    rows = frozenset(each.by_heading for each in read)
-    return Rows(page.reading.fingerprint.title, placed(page.reading), rows, written)
 
 
 def _as_yielded(one: Any) -> Any:
