@@ -33,7 +33,7 @@ from scrapy import Item
 
 from dedup.core.fingerprint import PageReading, main_text
 from dedup.model.page import PART, TEXT_HASH
-from dedup.scrapy.evidence.enough import MOST
+from dedup.scrapy.evidence.enough import MOST, Bounded
 from dedup.scrapy.evidence.page_text import PageText, text_of, title_of
 
 VERSION = 17
@@ -94,15 +94,12 @@ class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
         return frozenset(unpack(f">{len(self.hashes) // 8}Q", self.hashes))
 
 
-class FieldNames(dict[str, int]):
+class FieldNames(Bounded[str, int]):
     """The hashes of fields by their names, 32 bits; and the first names by their hashes, for messages."""
 
-    def __missing__(self, name: str) -> int:
-        """Return the hash of a name that was not seen before, and remember it, if it is among the first NAMES."""
-        found = _hash(name) & 0xFFFFFFFF
-        if len(self) < NAMES:
-            self[name] = found
-        return found
+    def __init__(self) -> None:
+        """Know none."""
+        super().__init__(NAMES, lambda name: _hash(name) & 0xFFFFFFFF)
 
     def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the names of fields, or a word for one that is not known."""

@@ -9,6 +9,7 @@ from struct import pack
 
 from dedup.core.fingerprint import each_link
 from dedup.core.numbers import HashSet
+from dedup.scrapy.evidence.enough import Bounded
 from dedup.scrapy.evidence.lists import Lists
 
 LINKS = 10_000_000  # of a callback, 10 to 12.5 bytes each, as all of these
@@ -27,7 +28,7 @@ class SeenInCrawl:
         """Begin with nothing, or with what to_bytes() of an earlier run returned."""
         self._items, self._dropped = HashSet(ITEMS), HashSet(REQUESTS)
         # of pages whose links are followed, or were; by callback
-        self._links: dict[str, HashSet] = {}
+        self._links = Bounded[str, HashSet](CALLBACKS, lambda _: HashSet(LINKS))
         self._items.add(items)
         for callback, found in (links or {}).items():
             self.add_links(callback, found)
@@ -36,10 +37,7 @@ class SeenInCrawl:
 
     def add_links(self, callback: str, links: bytes) -> None:
         """Note where a page leads that a callback has parsed, or the page's own address (FETCHED)."""
-        if callback not in self._links and len(self._links) < CALLBACKS:
-            self._links[callback] = HashSet(LINKS)
-        if callback in self._links:
-            self._links[callback].add(links)
+        self._links[callback].add(links)
 
     def leads_elsewhere(self, callback: str, links: bytes) -> bool:
         """Whether one of these links leads where neither a page of the callback leads, nor the crawl has been."""
