@@ -118,7 +118,7 @@ class Patterns(Generic[R]):
 
     def checked(self, name: Pattern | None) -> None:
         """Note that a page of a pattern is checked."""
-        if name in self.known:
+        if name is not None and name in self.known:
             self.known[name].staked, self.known[name].unseen = 0.0, 0
 
     def last_checks(self) -> list[R]:
