@@ -19,6 +19,7 @@ from dedup.core.fingerprint import IN_HEADING, PageReading, number_runs
 
 NUMBERS = 64  # of a page that items hold
 BLOCKS = 64  # of its text that are told apart
+PICTURES = 100  # of a page that may be new
 OWN_BYTES = 200  # of title and first-level headings; of a page with more they are not known
 HEADINGS_BYTES = 200  # of the other headings; what comes after is not known to be said
 HEADINGS, TEXT = 100, 2000  # of a page, and characters of one, which are read
@@ -27,6 +28,8 @@ HEADINGS, TEXT = 100, 2000  # of a page, and characters of one, which are read
 _TITLE = re.compile(r"<title\b[^<>]*>", re.IGNORECASE)
 _HEADING = re.compile(r"<h([1-6])\b[^<>]*>", re.IGNORECASE)
 _END = re.compile(r"</(?:title|h[1-6])", re.IGNORECASE)
+_PICTURE = re.compile(r"<img\b[^<>]*?\ssrc=[\"']?([^\"'<>\s]+)", re.IGNORECASE)
+_NUMBERED = re.compile(r"\w*\d\w*")
 _TAG, _WORD = re.compile(r"<[^<>]*(?:>|$)"), re.compile(r"\w+")
 
 _MASK = (1 << 64) - 1
@@ -115,6 +118,14 @@ def text_of(reading: PageReading, html: str = "") -> PageText:
         Names.of(html) if html else Names(),
         sum(_hashes(reading.content_links)) & _MASK,
     )
+
+
+def said_by(callback: str, reading: PageReading, html: str) -> bytes:
+    """Return hashes of what a page of a callback says, without numbers: words of its names, blocks, and pictures."""
+    found: set[object] = {*_NUMBERED.sub("", " ".join(Names.of(html))).split()}
+    found |= {n >> 32 for n in _hashes(reading.texts)} | {*_PICTURE.findall(html)[:PICTURES]}
+    every = (f"{callback} {each}".encode("utf-8", "replace") for each in found)
+    return b"".join(blake2b(each, digest_size=8).digest() for each in every)
 
 
 def leads_the_same(reading: PageReading, theirs: PageText) -> bool:

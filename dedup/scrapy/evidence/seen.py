@@ -55,7 +55,7 @@ class SeenInCrawl:
         return self._dropped.take(page.digest()) > 0
 
     def take_item(self, item: bytes) -> bool:
-        """Whether no page of a callback brought an item (ReadItem.exact); from now on one did."""
+        """Whether no page of a callback brought an item (ReadItem.exact), or one of several; from now on one did."""
         if item in self._forgotten:
             self._forgotten.remove(item)
             return True

@@ -28,7 +28,7 @@ from dedup.scrapy.evidence.items import (
     encode,
 )
 from dedup.scrapy.evidence.lists import rows_of
-from dedup.scrapy.evidence.page_text import placed
+from dedup.scrapy.evidence.page_text import placed, said_by
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.outlinks import NewRequests, Outlinks
 from dedup.scrapy.page.request import (
@@ -251,14 +251,15 @@ class CheckedPage(PassingPage):
     def _decided(self, digest: ItemsDigest, made: list[Any], is_new: list[bool]) -> Objects:
         """Return what passes, now that it is known which items are new, and note it."""
         page, session = self.page, self._session
-        is_refetch, pays = page.handling == "refetch", not any(is_new)
+        is_refetch = page.handling == "refetch"
+        # where items hold the page, each page of an endless calendar is another item
+        is_item = is_refetch or not session.callbacks.stores_pages(page.callback)
+        is_news = (any(is_new) and is_item) or self._says_new(is_new)
         if any(is_new):
-            # each page of an endless calendar is another item there: its requests are paid
-            pays = not is_refetch and session.callbacks.stores_pages(page.callback)
             self._note_new(digest)
-            if not pays:
-                session.news(self._paid_by)
-        requests = self._new_requests(made, pays=pays and not is_refetch)
+        if is_news:
+            session.news(self._paid_by)
+        requests = self._new_requests(made, pays=not is_news and not is_refetch)
         if not any(is_new) and page.pattern is not None:
             self._note_same(digest, requests)
         if is_refetch:
@@ -272,6 +273,14 @@ class CheckedPage(PassingPage):
         gave = self._gave(digest, new=any(is_new), links=bool(requests.passing))
         self._count(len(is_new) - sum(is_new), withheld, gave)
         return self._released(passing)
+
+    def _says_new(self, is_new: list[bool]) -> bool:
+        """Whether a page with too few words to be compared says something, and has no item that was seen."""
+        page = self.page
+        if page.handling != "accept" or page.pattern is not None or not all(is_new):
+            return False
+        html = getattr(self._response, "text", "")
+        return page.space.seen.take_item(said_by(page.callback, page.reading, html))
 
     def _gave(self, digest: ItemsDigest, *, new: bool, links: bool) -> str:
         """Return why the page was kept, in words: which fields differ from its match's."""
