@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from dedup.model.names import count
 from dedup.model.page import PageFingerprint
-from dedup.model.policy import NEVER
+from dedup.model.recipes import NEVER
 from dedup.store.site_blocks import Share, SiteBlocks
 
 TEMPLATE_READ = 0.7  # a page of which so much of what was read is template,
