@@ -45,7 +45,7 @@ from dedup.detector.rules import (
 from dedup.detector.templates import Templates
 from dedup.detector.twins import STORED, UnreadPages
 from dedup.model.errors import UsageError
-from dedup.model.forms import check_storable, is_storable
+from dedup.model.forms import check_storable
 from dedup.model.names import site_of
 from dedup.model.page import (
     SKETCH_BYTES,
@@ -260,7 +260,8 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, options, self._clock())
             if verdict.status not in _DROPPED:
                 self._store.insert(stored := _stored(asked, time.time()))
-                self._note((stored,))
+                if self._shared.unread is not None:
+                    self._shared.unread.note((stored,))
                 self._reservations.note_inserted((page.value,))
             return verdict
 
@@ -298,10 +299,6 @@ class EmbeddedDetector(Detector):
             for other in self._shared.unread.near(page)
             if other.key in self._store
         ]
-
-    def _note(self, documents: Iterable[Document]) -> None:
-        if self._shared.unread is not None:
-            self._shared.unread.note(documents)
 
     def _answered(self, asked: Document, found: Nearest[Document]) -> list[Neighbour]:
         """Return a probe's answer from the documents it found, at most the nearest NEAR_LIMIT."""
@@ -385,8 +382,7 @@ class EmbeddedDetector(Detector):
                 if document.key != key:
                     raise UsageError(f"this token belongs to another key than {key!r}")
                 document = _stored(document, now, **given)
-                if not is_storable(document):
-                    check_storable(document)
+                check_storable(document)
                 documents.append(document)
             self._insert(documents, [token for _, token, _ in pages])
         return True
@@ -446,7 +442,8 @@ class EmbeddedDetector(Detector):
             self._store.insert(documents[0])
         else:
             self._store.insert_many(documents)
-        self._note(documents)
+        if self._shared.unread is not None:
+            self._shared.unread.note(documents)
         for document, token in zip(documents, tokens, strict=True):
             self._reservations.end(token, "inserted", document.page.value)
 
@@ -475,7 +472,8 @@ class EmbeddedDetector(Detector):
                     if document is not None:
                         self._reservations.end_same(key, document.page, "inserted")
             stored = [document for document in dict(changes).values() if document is not None]
-            self._note(stored)
+            if self._shared.unread is not None:
+                self._shared.unread.note(stored)
             values = [document.page.value for document in stored]
             self._reservations.note_inserted(values)
             if not judge or not stored:

@@ -273,7 +273,7 @@ def _signed(name: bytes, body: bytes) -> bytes:
 def _body(name: bytes, record: bytes, whose: str) -> bytes:
     """Return the body of a record. Raises ValueError if its checksum is another."""
     body = record[CHECKSUM_BYTES:]
-    if _signed(name, body) != record:
+    if checksum(name + body) != record[:CHECKSUM_BYTES]:
         raise ValueError(f"{whose} checksum does not match")
     return body
 
@@ -525,8 +525,7 @@ class Documents:
         recent = self._recent
         missing = [i for i in ids if i not in recent]
         if missing:
-            names = [*map(pack_number, missing)]
-            found = self._read(lambda txn: [self._document(txn, name) for name in names])
+            found = self._read(lambda txn: [self._document(txn, i) for i in missing])
             if len(recent) + len(missing) > RECENT:
                 recent = self._recent = {i: recent[i] for i in ids if i in recent}
             recent.update(zip(missing, found, strict=True))
@@ -675,13 +674,13 @@ class Documents:
             raise ValueError(f"document {unpack_number(name)} is missing")
         return bytes(record)
 
-    def _document(self, txn: Any, name: bytes) -> Document:
-        """Return the document of a packed id."""
+    def _document(self, txn: Any, document_id: int) -> Document:
+        name = document_id.to_bytes(8, "big")
         record = self._pending.get(name) or self._stored(txn, name)
         try:
-            return decode_record(name, record, self.recipe)
+            return decode_record(name, record, self._state.recipe)
         except ValueError as error:
-            raise ValueError(f"document {unpack_number(name)}: {error}") from error
+            raise ValueError(f"document {document_id}: {error}") from error
 
     def _add(self, txn: Any, names: Sequence[bytes], records: Sequence[bytes]) -> None:
         into = txn.cursor(self._documents)
