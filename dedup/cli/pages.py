@@ -33,7 +33,6 @@ from dedup.core.fingerprint import (
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
-from dedup.detector.templates import Templates, is_partly, is_unread
 from dedup.model.decision import decide, identity_of_pages
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
@@ -50,7 +49,7 @@ from dedup.model.page import (
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Limits, Recipe, recipe_of
 from dedup.report.texts import Hunk, alike, differences, inline
-from dedup.store.site_blocks import Share
+from dedup.store.templates import Share, Templates, is_partly, is_unread
 
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")

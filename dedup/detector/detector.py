@@ -42,7 +42,6 @@ from dedup.detector.rules import (
     rank,
     unlike_any,
 )
-from dedup.detector.templates import Templates
 from dedup.detector.twins import STORED, UnreadPages
 from dedup.model.errors import UsageError
 from dedup.model.forms import check_storable
@@ -61,6 +60,7 @@ from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.store import NEAR_LIMIT, Applied, Store, agreed_recipe
 from dedup.store.shared import SharedStore, give_back, take
+from dedup.store.templates import Templates
 
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows

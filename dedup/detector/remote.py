@@ -24,7 +24,6 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from dedup.detector.interface import AsyncDetector, Detector, Question
-from dedup.detector.templates import Templates
 from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.page import (
@@ -36,6 +35,7 @@ from dedup.model.page import (
     Verdict,
 )
 from dedup.model.policy import Options
+from dedup.store.templates import Templates
 from dedup.wire.client.command_codec import (
     Command,
     Commands,

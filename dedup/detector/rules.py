@@ -4,7 +4,7 @@
     in flight -> those that this store decides about
 
 Only pages of one kind are compared, if both have a kind; in the scope "site" only those of one registrable domain. A page
-that is its site's template and nearly nothing else is `unread` (templates.py).
+that is its site's template and nearly nothing else is `unread` (dedup.store.templates).
 
 Invariant: leaving out a page means one match less, and so can only keep pages.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
-from dedup.model.decision import UNREAD_ALIKE, decide, identity_of_pages
+from dedup.model.decision import decide, identity_of_pages, loosest
 from dedup.model.page import Document, Neighbour, PageFingerprint, Status, Verdict
 from dedup.model.policy import Policy
 
@@ -39,10 +39,10 @@ def near_duplicates(
         and (policy.scope == "global" or (domain and other.domain == domain))
     ]
     alike = similarities(page.sketch, [other.page.sketch for other, _ in others])
-    loosest = min(policy.loosest, UNREAD_ALIKE) if page.unread else policy.loosest
+    least = loosest(policy, unread=page.unread)
     neighbours: list[Neighbour] = []
     for (other, distance), similarity in zip(others, alike, strict=True):
-        if similarity < loosest:
+        if similarity < least:
             continue  # as nearly all of a crowd that is near only by value
         same_site = other.domain == domain if domain and other.domain else None
         if decide(page, other.page, distance, similarity, policy, same_site=same_site).near:

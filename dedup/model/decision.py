@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from dedup.model.page import (
     PART,
+    PICTURE_FEATURES,
     TEXT_HASH,
     Identity,
     PageFingerprint,
@@ -18,7 +19,7 @@ from dedup.model.page import (
     identity_of,
     show_two_pictures,
 )
-from dedup.model.recipes import Limits
+from dedup.model.recipes import NEVER, SIMILARITIES, Limits
 
 Rule = Literal["thing", "copy", "short", "unread", "distance", "similarity"]
 
@@ -62,18 +63,16 @@ def decide(
     """
     fewer = min(a.features, b.features)
     same_title = same_site is True and a.identity >> 32 == b.identity >> 32 != 0
-    least = limits.least_similarity(fewer, same_site=same_site, same_title=same_title)
+    least = _least(limits, fewer, same_site, same_title)
     if same_site:
         least = max(least, a.least, b.least)
     if same_site and are_two_things(a, b):
         return Decision(False, "thing", least)
     unread = a.unread or b.unread
     if fewer < limits.min_features:
-        copies = are_copies(a, b) or (
-            unread and same_site is True and are_unread_twins(a, b, similarity)
-        )
-        rule: Rule = "copy" if copies else "unread" if unread else "short"
-        return Decision(copies, rule, least)
+        if are_copies(a, b) or (unread and same_site and are_unread_twins(a, b, similarity)):
+            return Decision(True, "copy", least)
+        return Decision(False, "unread" if unread else "short", least)
     if unread and show_two_pictures(a, b):
         return Decision(False, "unread", least)
     if unread and not are_equal(a, b, similarity):
@@ -86,6 +85,21 @@ def decide(
     if distance > limits.distance:
         return Decision(False, "distance", least)
     return Decision(similarity >= least, "similarity", least)
+
+
+def _least(limits: Limits, fewer: int, same_site: bool | None, same_title: bool) -> float:
+    """Return the similarity from which two pages are near-duplicates, by the features of the one with fewer."""
+    if fewer < limits.full_features and not (same_site and fewer >= limits.min_features):
+        return NEVER
+    if same_title and fewer >= PICTURE_FEATURES:
+        return limits.similarity_titled
+    return limits.similarity_across if same_site is False else limits.similarity
+
+
+def loosest(limits: Limits, *, unread: bool) -> float:
+    """Return the similarity from which some page may be a near-duplicate of one."""
+    least: float = min(getattr(limits, name) for name in SIMILARITIES)
+    return min(least, UNREAD_ALIKE) if unread else least
 
 
 def unread_keys(page: PageFingerprint) -> tuple[bytes, ...]:

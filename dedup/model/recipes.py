@@ -11,7 +11,6 @@ from hashlib import blake2b
 import msgspec
 
 from dedup.model.errors import RecipeMismatch, UsageError
-from dedup.model.page import PICTURE_FEATURES
 
 NEWEST = "words-0-9"
 _RETIRED = tuple(f"words-0-{number}" for number in range(1, int(NEWEST.rpartition("-")[2])))
@@ -39,24 +38,6 @@ class Limits(msgspec.Struct, frozen=True):
     similarity_across: float = 0.75
     min_features: int = 8
     full_features: int = 20
-
-    @property
-    def loosest(self) -> float:
-        """The similarity from which two texts may be near-duplicates at all."""
-        return min(self.similarity, self.similarity_titled, self.similarity_across)
-
-    def least_similarity(self, features: int, *, same_site: bool | None, same_title: bool) -> float:
-        """Return the similarity from which two pages are near-duplicates, NEVER for none.
-
-        features    that of the page with fewer
-        same_site   whether they are of one registrable domain; None: that is not known
-        same_title  whether they are, and have one title
-        """
-        if features < self.full_features and not (same_site and features >= self.min_features):
-            return NEVER
-        if same_title and features >= PICTURE_FEATURES:
-            return self.similarity_titled
-        return self.similarity_across if same_site is False else self.similarity
 
 
 SIMILARITIES = [name for name in Limits.__struct_fields__ if name.startswith("similarity")]

@@ -307,7 +307,8 @@ class Documents:
         self._count = self._removed_count = 0
         self._unflushed = True  # whether documents.mdb has a commit that is not flushed: an earlier process's, maybe
         self._fell_back = False
-        self.fold_waits = False  # whether the journal should be flushed at once
+        self.dirty = threading.Event()  # there is something to flush,
+        self.urgent = threading.Event()  # and a fold waits for it
         self._syncing = threading.Lock()
         self.unflushed_bytes = 0
         try:
@@ -629,7 +630,6 @@ class Documents:
         records, records_sum = encode_records(names, documents)
         changes = len(self._pending) + len(self._pending_removed)
         due = max(self._pending_bytes // FOLD_BYTES, changes // FOLD_CHANGES)
-        self.fold_waits = due >= FOLD_URGENT
         if due and (self._may_commit or due >= FOLD_LATEST):
             self._fold()
             state = self._state
@@ -643,6 +643,10 @@ class Documents:
         entry = JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
         self.unflushed_bytes += self._journal.append(_encode(entry))
         self._note(names, records, removed, offsets, records_sum)
+        if not self.dirty.is_set():
+            self.dirty.set()
+        if due >= FOLD_URGENT:
+            self.urgent.set()
         return first
 
     def offsets(self) -> dict[int, int]:
@@ -902,23 +906,14 @@ class Flusher:
         """Start the thread; folder is the store's, for the log."""
         self._folder = folder
         self._documents = documents
-        self._dirty = threading.Event()
-        self._urgent = threading.Event()  # a fold waits, or the end
         self._ended = False
         self.error: Exception | None = None  # of the last flush
         self._thread = threading.Thread(target=self._run, name="dedup-flush", daemon=True)
         self._thread.start()
 
-    def wake(self) -> None:
-        """Flush soon; at once if a fold waits for it."""
-        if not self._dirty.is_set():
-            self._dirty.set()
-        if self._documents.fold_waits and not self._urgent.is_set():
-            self._urgent.set()
-
     def sync(self) -> None:
         """Flush now. Raises OSError."""
-        self._dirty.clear()
+        self._documents.dirty.clear()
         self._documents.sync()
 
     def raise_error(self) -> None:
@@ -930,15 +925,15 @@ class Flusher:
     def end(self) -> None:
         """End the thread and wait for it."""
         self._ended = True
-        self._urgent.set()
-        self._dirty.set()
+        self._documents.urgent.set()
+        self._documents.dirty.set()
         self._thread.join()
 
     def _run(self) -> None:
-        documents, urgent = self._documents, self._urgent
+        documents, urgent = self._documents, self._documents.urgent
         while True:
-            self._dirty.wait()
-            self._dirty.clear()
+            documents.dirty.wait()
+            documents.dirty.clear()
             latest = time.monotonic() + FLUSH_SECONDS
             while documents.unflushed_bytes < FLUSH_BYTES and time.monotonic() < latest:
                 if urgent.wait(FLUSH_PAUSE_SECONDS):

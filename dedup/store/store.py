@@ -438,7 +438,6 @@ class Store:
                 known = there + index.find_many(new) if new else there
             removed: list[Removal] = [(i, d.page.value, digests[d.key]) for i, d in known]
             first = self._documents.change(documents, removed, offsets)
-            self._flusher.wake()
             try:
                 if removed:
                     index.remove(removed)

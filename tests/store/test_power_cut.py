@@ -121,7 +121,7 @@ def disk(tmp_path, monkeypatch):
     Store.open(tmp_path / "live").close()
     made.look()
     monkeypatch.setattr(
-        documents_file.Flusher, "wake", lambda _: None
+        documents_file.Flusher, "_run", lambda _: None
     )  # flushed when the test says so
     monkeypatch.setattr(documents_file, "FOLD_CHANGES", 12)
     monkeypatch.setattr(documents_file.lmdb, "open", Environment)
