@@ -95,7 +95,7 @@ class RemoteDetector(AsyncDetector):
         command = self._commands.probe(page, domain or "")
         if command is None:
             return []
-        return neighbours_of(await self._answer(self._shard(domain or ""), command))
+        return neighbours_of(_result(await self._shard(domain or "").execute(Request(command))))
 
     async def judge(
         self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL
@@ -107,8 +107,8 @@ class RemoteDetector(AsyncDetector):
         request = Request(self._commands.reserve(asked, options, token))
         verdict: Verdict | None = None
         try:
-            await services.execute((request,))
-            verdict = verdict_of(_reply(services, request), asked, options.exempt)
+            answer = _result(await services.execute(request))
+            verdict = verdict_of(answer, asked, options.exempt)
         finally:
             if verdict is not None and verdict.token is not None:
                 services.note_holder(verdict.token, request.service)
@@ -138,11 +138,13 @@ class RemoteDetector(AsyncDetector):
 
         An error is raised after all other pages are inserted.
         """
-        return [False for _ in _raised(await self.end_many("insert", verdicts))]
+        for answer in await self.end_many("insert", verdicts):
+            _result(answer)
+        return [False] * len(verdicts)
 
     async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Release reservations, all at once."""
-        return [bool(answer) for answer in _raised(await self.end_many("release", verdicts))]
+        return [bool(_result(answer)) for answer in await self.end_many("release", verdicts)]
 
     async def end_many(self, kind: Kind, verdicts: Sequence[Verdict]) -> list[Any]:
         """End reservations, all at once, by "insert" or "release"; return each answer, or its error.
@@ -154,36 +156,24 @@ class RemoteDetector(AsyncDetector):
         if kind == "insert":
             for verdict in verdicts:
                 self._commands.check_insertable(verdict)
-        requests: list[Request | None] = []
-        of_shards: dict[Services, list[Request]] = {}
-        for verdict in verdicts:
-            request = None
-            if not is_unjudged(verdict):
-                services = self._shard(verdict.domain)
-                command = self._commands.end(kind, verdict.document, verdict.token)
-                request = Request(command, services.holders.get(verdict.token or ""))
-                of_shards.setdefault(services, []).append(request)
-            requests.append(request)
-        await _all(services.execute(some) for services, some in of_shards.items())
-        return [
-            await self._ended(kind, verdict, request)
-            for verdict, request in zip(verdicts, requests, strict=True)
-        ]
+        return await _all(self._end(kind, verdict) for verdict in verdicts)
 
-    async def _ended(self, kind: Kind, verdict: Verdict, request: Request | None) -> Any:
-        """Return what a service answered to the end of a reservation, or the error; insert where it is not held."""
+    async def _end(self, kind: Kind, verdict: Verdict) -> Any:
+        """End a reservation; return the answer, or the error. A page that is not held any more is inserted all the same."""
         services, token = self._shard(verdict.domain), verdict.token or ""
-        answer = None if request is None else request.reply
-        if kind == "insert" and (answer is None or isinstance(answer, NoToken)):
+        request, answer = None, None
+        if not is_unjudged(verdict):
+            command = self._commands.end(kind, verdict.document, verdict.token)
+            request = Request(command, services.holders.get(token))
+            answer = await services.execute(request)
+        if kind == "insert" and (
+            request is None or isinstance(answer, ServiceUnavailable | NoToken)
+        ):
             avoided = frozenset() if request is None else request.unanswered
             answer = await self._reserve_and_insert(services, verdict, avoided)
-        if answer is None and request is not None:
-            answer = services.unavailable()
         if kind == "release" or not isinstance(answer, ServiceUnavailable):
             holder = services.holders.pop(token, None)
-            if holder is not None and (
-                request is None or holder != request.service or request.reply is None
-            ):
+            if holder is not None and (request is None or holder != request.service):
                 self._release_later(services, verdict.key, token, (holder,))
         return answer
 
@@ -195,16 +185,15 @@ class RemoteDetector(AsyncDetector):
         reserve = Request(self._commands.reserve_expired(verdict, token), avoided=avoided)
         held: frozenset[int] = frozenset()
         try:
-            await services.execute((reserve,))
+            answer = await services.execute(reserve)
             held = reserve.unanswered
-            if isinstance(answer := _reply_or_error(services, reserve), Exception):
+            if isinstance(answer, Exception):
                 return answer
             reserved = verdict_of(answer, verdict.document, "expired")
             held |= {reserve.service}
             command = self._commands.end("insert", verdict.document, reserved.token)
             insert = Request(command, reserve.service)
-            await services.execute((insert,))
-            answer = _reply_or_error(services, insert)
+            answer = await services.execute(insert)
             if isinstance(answer, NoToken):  # it was started again in between
                 return services.unavailable()
             if not isinstance(answer, Exception):
@@ -252,25 +241,16 @@ class RemoteDetector(AsyncDetector):
     async def _answers(self, command: Command) -> list[Any]:
         """Return the answer of each shard. Raises an answer that is an error."""
         self._check_open()
-        return await _all(self._answer(services, command) for services in self._shards)
-
-    async def _answer(self, services: Services, command: Command) -> Any:
-        request = Request(command)
-        await services.execute((request,))
-        return _reply(services, request)
+        asking = (services.execute(Request(command)) for services in self._shards)
+        return [*map(_result, await _all(asking))]
 
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the detector is closed")
 
 
-def _reply_or_error(services: Services, request: Request) -> Any:
-    return services.unavailable() if request.reply is None else request.reply
-
-
-def _reply(services: Services, request: Request) -> Any:
-    """Return the answer to a request. Raises it, if it is an error."""
-    answer = _reply_or_error(services, request)
+def _result(answer: Any) -> Any:
+    """Return an answer. Raises one that is an error."""
     if isinstance(answer, Exception):
         raise answer
     return answer
@@ -284,14 +264,6 @@ async def _all(waiting: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 def _asked(page: PageFingerprint, key: str, options: ReserveOptions) -> Document:
     return Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
-
-
-def _raised(answers: list[Any]) -> list[Any]:
-    """Return answers, or raise the first error among them."""
-    for answer in answers:
-        if isinstance(answer, Exception):
-            raise answer
-    return answers
 
 
 # ------------------------------------------------------------------------------------ for threads
