@@ -17,6 +17,7 @@ first call.
 
 import asyncio
 import os
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -45,7 +46,6 @@ from dedup.wire.client.command_codec import (
     facts_of_all,
     is_unjudged,
     neighbours_of,
-    new_token,
     unjudged_verdict,
     verdict_of,
 )
@@ -53,6 +53,7 @@ from dedup.wire.client.services import Request, Services, Shards, shards_of
 from dedup.wire.shards import partition_of
 
 T = TypeVar("T")
+TOKEN_BYTES = 16  # random, of the token of a reservation
 
 
 async def open_remote(urls: str | Shards, options: Options) -> "RemoteDetector":
@@ -102,7 +103,7 @@ class RemoteDetector(AsyncDetector):
     ) -> Verdict:
         """Judge a page. After ServiceUnavailable keep it, and insert the verdict of unjudged()."""
         self._check_open()
-        asked, token = _asked(page, key, options), options.token or new_token()
+        asked, token = _asked(page, key, options), options.token or secrets.token_hex(TOKEN_BYTES)
         services = self._shard(asked.domain)
         request = Request(self._commands.reserve(asked, options, token))
         verdict: Verdict | None = None
@@ -181,7 +182,7 @@ class RemoteDetector(AsyncDetector):
         self, services: Services, verdict: Verdict, avoided: frozenset[int]
     ) -> Any:
         """Reserve and insert a page whose reservation no service that answers holds; return the answer, or the error."""
-        token = new_token()
+        token = secrets.token_hex(TOKEN_BYTES)
         reserve = Request(self._commands.reserve_expired(verdict, token), avoided=avoided)
         held: frozenset[int] = frozenset()
         try:

@@ -37,8 +37,7 @@ Ending = Literal["inserted", "released"]
 MEMORY_BYTES = 2 << 30  # of reservations by default: half of it, see MemoryBudget
 FIXED_BYTES = 1500  # that each takes besides its texts
 OWN_TOKEN = "_"  # noqa: S105  what the tokens made here begin with
-TOKEN_DIGITS = 32
-DRAWN = 16  # tokens whose random bits are drawn at once
+TOKEN_BYTES = 16  # of it that are random
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations removed with each new one
 RECENT = 64  # last inserted values, which are compared one by one
@@ -102,7 +101,6 @@ class Reservations:
         self._due = inf  # no reservation is removed before
         self._pinned: dict[int, None] = {}  # the oldest first
         self._ended: OrderedDict[str, Ending] = OrderedDict()
-        self._tokens: list[str] = []  # to come
         self.inserts = 0  # since the store was opened
         self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
 
@@ -167,9 +165,7 @@ class Reservations:
         number = self._count
         self._count += 1
         if token is None:
-            if not self._tokens:
-                self._draw_tokens()
-            token = self._tokens.pop()
+            token = OWN_TOKEN + secrets.token_hex(TOKEN_BYTES)
         expires = now + seconds
         reservation = Reservation(token, number, document, expires, judged, size)
         if len(self._young) >= COMPARED:
@@ -192,12 +188,6 @@ class Reservations:
         else:
             expiring[number] = None
         return token
-
-    def _draw_tokens(self) -> None:
-        """Make tokens of 128 random bits; the system is asked for those of many at once."""
-        drawn = secrets.token_hex(TOKEN_DIGITS // 2 * DRAWN)
-        starts = range(0, len(drawn), TOKEN_DIGITS)
-        self._tokens = [OWN_TOKEN + drawn[i : i + TOKEN_DIGITS] for i in starts]
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is removed."""

@@ -6,10 +6,7 @@ Invariants: a detector's namespace and options are in every command, so that the
 connection. Only what the caller chose is sent; the rest is the service's default.
 """
 
-import os
-import secrets
 from collections.abc import Sequence
-from itertools import count
 from typing import Any, Literal, get_args
 
 from dedup.model.errors import (
@@ -261,27 +258,6 @@ def _number(value: str) -> Any:
 def unreadable(reply: Any) -> ServiceUnavailable:
     """Return the error of a reply that no table service gives."""
     return ServiceUnavailable(f"not the answer of a table service: {str(reply)[:200]}")
-
-
-class _Tokens:
-    """Unique tokens: a random prefix, renewed in a forked process, and a number."""
-
-    def __init__(self) -> None:
-        self.renew()
-        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-            os.register_at_fork(after_in_child=self.renew)
-
-    def renew(self) -> None:
-        self.prefix = secrets.token_hex(16)
-        self.number = count()
-
-
-_tokens = _Tokens()
-
-
-def new_token() -> str:
-    """Return a unique token for a reservation."""
-    return f"{_tokens.prefix}-{next(_tokens.number):x}"
 
 
 SUMMED = frozenset(
