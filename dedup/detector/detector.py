@@ -53,7 +53,6 @@ from dedup.model.page import (
     Neighbour,
     PageFingerprint,
     ReserveOptions,
-    Status,
     Verdict,
 )
 from dedup.model.policy import Options, Policy
@@ -75,15 +74,6 @@ R = TypeVar("R")
 
 _DROPPED = frozenset(("near_duplicate", "pending"))
 _LEARNED = ("unread", "partly")  # fields of a page that a client of a service gives as `exempt`
-
-
-class Seen(msgspec.Struct, frozen=True, gc=False):
-    """The state at the reservation of a page: its verdict, the policy, and the number of inserts."""
-
-    status: Status
-    reason: str
-    policy: Policy
-    inserts: int
 
 
 class Accepted(Protocol):
@@ -235,16 +225,10 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, options, now)
             if verdict.status in _DROPPED:
                 return verdict
-            token = self._reservations.reserve(
-                asked,
-                now=now,
-                seconds=options.seconds or self.policy.reservation_seconds,
-                judged=Seen(
-                    verdict.status, verdict.reason, self.policy, self._reservations.inserts
-                ),
-                token=token,
+            seconds = options.seconds or self.policy.reservation_seconds
+            return self._reservations.reserve(
+                verdict, self.policy, now=now, seconds=seconds, token=token
             )
-            return replace(verdict, token=token)
 
     def accept(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
         """Judge a page, and insert it at once unless it is a near-duplicate: reserve() and insert() in one.
@@ -378,7 +362,7 @@ class EmbeddedDetector(Detector):
                 held = reservations.get(token)
                 if held is None:
                     return False
-                document = held.document
+                document = held.verdict.document
                 if document.key != key:
                     raise UsageError(f"this token belongs to another key than {key!r}")
                 document = _stored(document, now, **given)
@@ -407,19 +391,17 @@ class EmbeddedDetector(Detector):
                 raise UsageError(f"{key!r} was released: reserve it again to insert it")
             due = ending != "inserted"
             return due, due and verdict.status == "unique" and self._is_late(verdict.document)
-        if held.document.key != key or held.document.page != page:
+        if held.verdict.document.key != key or held.verdict.document.page != page:
             raise UsageError(
-                f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
+                f"token {token!r} belongs to {held.verdict.key!r}, not to this page of {key!r}"
             )
         if verdict.status != "unique":
             return True, False
-        seen = held.judged
         if (
-            isinstance(seen, Seen)
-            and seen.status == "unique"
-            and seen.policy is self.policy
+            held.verdict.status == "unique"
+            and held.policy is self.policy
             # nothing was near when the page was reserved: only later inserts can be
-            and not self._reservations.near_since(seen.inserts, page.value, self.policy.distance)
+            and not self._reservations.near_since(held.inserts, page.value, self.policy.distance)
         ):
             return True, False
         return True, self._is_late(verdict.document)
@@ -507,11 +489,7 @@ class EmbeddedDetector(Detector):
         """
         with self._shared.lock:
             held = self._reservations.get(token)
-        if held is None:
-            return None
-        seen = held.judged
-        assert isinstance(seen, Seen)
-        return Verdict(seen.status, seen.reason, held.document, token)
+        return None if held is None else held.verdict
 
     def ending(self, token: str) -> Ending | None:
         """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""

@@ -27,10 +27,12 @@ from sys import getsizeof
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from dedup.core.table import Nearest, Table
 from dedup.model.errors import UsageError
-from dedup.model.page import Document, PageFingerprint
+from dedup.model.page import Document, PageFingerprint, Verdict
+from dedup.model.policy import Policy
 
 Ending = Literal["inserted", "released"]
 
@@ -67,17 +69,20 @@ class MemoryBudget:
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """A page in flight. expires is in the seconds of the clock that was passed in.
+    """A page in flight.
 
-    judged is the caller's note of the state at the reservation.
+    verdict  that it was reserved with, its token in it; and the policy in force then
+    inserts  how many pages were inserted before
+    expires  in the seconds of the clock that was passed in
+    bytes    that it takes, as estimated
     """
 
-    token: str
     number: int
-    document: Document
+    verdict: Verdict
+    policy: Policy
+    inserts: int
     expires: float
-    judged: object = None
-    bytes: int = 0  # that it takes, as estimated
+    bytes: int
 
 
 class Reservations:
@@ -137,14 +142,14 @@ class Reservations:
 
     def reserve(
         self,
-        document: Document,
+        verdict: Verdict,
+        policy: Policy,
         *,
         now: float,
         seconds: float,
-        judged: object = None,
         token: str | None = None,
-    ) -> str:
-        """Reserve a page for some seconds and return the token of the reservation.
+    ) -> Verdict:
+        """Reserve a page for some seconds, and return its verdict with the token of the reservation.
 
         Raises UsageError for a token that is not new (held, or ended), and TooManyReserved if there
         is no memory; then nothing has changed.
@@ -153,6 +158,7 @@ class Reservations:
             raise UsageError(f"the token {token!r} was used before: make a new one for each page")
         if now >= self._due:
             self._sweep(now)
+        document = verdict.document
         size = (
             FIXED_BYTES
             + getsizeof(document.key)
@@ -167,7 +173,8 @@ class Reservations:
         if token is None:
             token = OWN_TOKEN + secrets.token_hex(TOKEN_BYTES)
         expires = now + seconds
-        reservation = Reservation(token, number, document, expires, judged, size)
+        verdict = replace(verdict, token=token)
+        reservation = Reservation(number, verdict, policy, self.inserts, expires, size)
         if len(self._young) >= COMPARED:
             self._age()  # first: it is all that may fail
         self._young[number] = document.page.value
@@ -178,7 +185,7 @@ class Reservations:
         self._keys.setdefault(document.key, set()).add(number)
         if expires == inf:
             self._pinned[number] = None
-            return token
+            return verdict
         second = int(expires)
         expiring = self._expiring.get(second)
         if expiring is None:
@@ -187,7 +194,7 @@ class Reservations:
             self._due = self._seconds[0] + 1
         else:
             expiring[number] = None
-        return token
+        return verdict
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is removed."""
@@ -234,7 +241,7 @@ class Reservations:
             cut = cut or len(found) > limit
         near = Nearest(
             [
-                (held.document, distance)
+                (held.verdict.document, distance)
                 for distance, number in found[skip:limit]
                 if (held := self._held[number]).expires > now
             ]
@@ -273,9 +280,10 @@ class Reservations:
     def end_same(self, key: str, page: PageFingerprint, ending: Ending) -> None:
         """End every reservation with this key and the value and sketch of this page."""
         for number in list(self._keys.get(key, ())):
-            held = self._held[number]
+            held = self._held[number].verdict
             mine = held.document.page
             if (mine.value, mine.sketch) == (page.value, page.sketch):
+                assert held.token is not None
                 self.end(held.token, ending)
 
     def ending(self, token: str) -> Ending | None:
@@ -293,25 +301,26 @@ class Reservations:
         held = self._held[number]
         if number not in self._pinned:
             del self._expiring[int(held.expires)][number]
-            self._held[number] = msgspec.structs.replace(held, expires=inf)
+            self._held[number] = replace(held, expires=inf)
             self._pinned[number] = None
         return True
 
     def _take_out(self, number: int) -> Reservation:
         reservation = self._held[number]
+        document, token = reservation.verdict.document, reservation.verdict.token
+        assert token is not None
         if self._young.pop(number, None) is None:
-            self._ended_there[number] = reservation.document.page.value
+            self._ended_there[number] = document.page.value
             if len(self._held) == len(self._young) + 1:
                 self._table, self._ended_there = None, {}  # it was the last one there
             elif len(self._ended_there) >= COMPARED:
                 self._clear_table()
         del self._held[number]
-        del self._numbers[reservation.token]
-        key = reservation.document.key
-        same_key = self._keys[key]
+        del self._numbers[token]
+        same_key = self._keys[document.key]
         same_key.discard(number)
         if not same_key:
-            del self._keys[key]
+            del self._keys[document.key]
         if number in self._pinned:
             del self._pinned[number]
         else:
