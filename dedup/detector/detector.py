@@ -101,15 +101,21 @@ class Accepted(Protocol):
 class OpenStore(SharedStore):
     """A store, its pages in flight, and what was learned of its sites."""
 
-    def __init__(self, store: Store, templates: Templates | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        templates: Templates | None = None,
+        memory: MemoryBudget | None = None,
+    ) -> None:
         super().__init__(store)
         self.templates = templates or Templates(store.recipe, store.path)
-        self.reservations = Reservations(store.k)
+        self.reservations = Reservations(store.k, memory)
         self.unread: UnreadPages | None = None  # once one comes
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
 
-    def save(self) -> None:
+    def end(self) -> None:
         """Write what was learned of the sites."""
+        self.reservations.close()
         self.templates.save()
 
 
@@ -496,11 +502,6 @@ class EmbeddedDetector(Detector):
         with self._shared.lock:
             return self._reservations.ending(token)
 
-    def share_memory(self, budget: MemoryBudget) -> None:
-        """Count the memory of the pages in flight against a budget that others share."""
-        with self._shared.lock:
-            self._reservations.share(budget)
-
     def pin(self, token: str) -> bool:
         """Keep a reservation until it is ended; False if it is not held here.
 
@@ -583,15 +584,20 @@ def _settled(alike: list[Neighbour], *, guard: bool) -> bool:
     )
 
 
-def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
-    """Open a detector on the store at <target>/<namespace>. Raises as open() does."""
+def open_embedded(
+    target: str | os.PathLike[str], options: Options, memory: MemoryBudget | None = None
+) -> EmbeddedDetector:
+    """Open a detector on the store at <target>/<namespace>. Raises as open() does.
+
+    memory  of the pages in flight, where several stores share it; who opens the store first decides
+    """
     name = os.fsdecode(target)
     if not name:
         raise UsageError("target '' names no folder; the current one is '.'")
     if "://" in name:
         raise UsageError(f"target {name!r} is neither a folder nor a service URL (redis://)")
     shared = take(
-        OpenStore,
+        partial(OpenStore, memory=memory),
         Path(name),
         options.namespace,
         options.distance,

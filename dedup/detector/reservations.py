@@ -113,11 +113,9 @@ class Reservations:
         """Return the number of reservations held, including expired ones not yet removed."""
         return len(self._held)
 
-    def share(self, budget: MemoryBudget) -> None:
-        """Count their memory against a budget that others share, from now on."""
+    def close(self) -> None:
+        """Give their memory back to those who share it."""
         self._budget.used -= self.bytes
-        budget.used += self.bytes
-        self._budget = budget
 
     def widen(self, k: int) -> None:
         """Find reservations up to distance k from now on, if that is more than before."""

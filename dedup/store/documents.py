@@ -472,14 +472,9 @@ class Documents:
         return self._count
 
     @property
-    def removed_count(self) -> int:
-        """The number of documents removed since the index was last written."""
-        return self._removed_count
-
-    @property
     def unindexed(self) -> int:
         """The number of documents added or removed since the index was last written."""
-        return self.next_id - self.indexed + self.removed_count
+        return self.next_id - self.indexed + self._removed_count
 
     @property
     def file_bytes(self) -> int:

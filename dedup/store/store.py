@@ -480,7 +480,7 @@ class Store:
         at and the documents in all. Raises as insert() does.
         """
         first = looked_at = removed = 0
-        while (batch := self._remove_next(first, BATCH, seconds, math.inf)) is not None:
+        while (batch := self.forget_more_before(seconds, first, most=BATCH)) is not None:
             first = batch.last + 1
             looked_at += batch.looked_at
             removed += batch.removed
@@ -489,17 +489,13 @@ class Store:
         return removed
 
     def forget_more_before(
-        self, seconds: float, first: int, latest: float = math.inf
+        self, seconds: float, first: int, latest: float = math.inf, most: int = SMALL_BATCH
     ) -> Removed | None:
-        """Remove those inserted before a Unix time among some documents with id >= first; None at the end.
+        """Remove those inserted before a Unix time among the next `most` documents with id >= first; None at the end.
 
-        Those inserted after `latest`, too. It takes milliseconds, during which other threads wait. Raises
-        as insert() does.
+        Those inserted after `latest`, too. It is one transaction, and takes milliseconds, during which other threads wait.
+        Raises as insert() does.
         """
-        return self._remove_next(first, SMALL_BATCH, seconds, latest)
-
-    def _remove_next(self, first: int, most: int, seconds: float, latest: float) -> Removed | None:
-        """Do so among the next `most` documents with id >= first, in one transaction; None at the end."""
         with self._lock:
             self._check_writable()
             self._ready()  # before they are read: it may wait without the lock
@@ -535,12 +531,6 @@ class Store:
                 "documents_file_bytes": self._documents.file_bytes,
                 "tail_documents": self._documents.unindexed,
             }
-
-    def write_index(self) -> None:
-        """Write the index to disk, as close() does. The store stays in use while files are written."""
-        with self._lock:
-            index = self._ready()
-        index.write()
 
     def close(self) -> None:
         """Flush, write the index if 1000 documents or more changed since the last time, and close.

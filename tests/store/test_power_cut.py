@@ -162,7 +162,7 @@ def test_promise_6_writes_that_reach_the_disk_in_any_order_cost_what_was_not_flu
                     held.pop(name, None)
                     store.forget(name)
                 case "index":
-                    store.write_index()
+                    store._index.write()
                 case "flush":
                     store.sync()
                     flushed = len(states) - 1

@@ -69,7 +69,7 @@ def test_whatever_came_before_a_kill_nothing_is_lost(tmp_path_factory, changes):
             case "fold":
                 store._documents._fold()
             case "index":
-                store.write_index()
+                store._index.write()
             case "reopen":
                 store.close()
                 store = Store.open(path, k=k)
