@@ -34,6 +34,7 @@ from dedup.model.page import (
     PageFingerprint,
     ReserveOptions,
     Verdict,
+    unreserved,
 )
 from dedup.model.policy import Options
 from dedup.store.templates import Templates
@@ -46,7 +47,6 @@ from dedup.wire.client.command_codec import (
     facts_of_all,
     is_unjudged,
     neighbours_of,
-    unjudged_verdict,
     verdict_of,
 )
 from dedup.wire.client.services import Request, Services, Shards, shards_of
@@ -130,9 +130,9 @@ class RemoteDetector(AsyncDetector):
     def unjudged(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
         """Return the verdict (exempt, "fault") for a page that is kept while no service answers.
 
-        It can be inserted like others.
+        It can be inserted like others: no service knows its token, so insert() reserves the page first.
         """
-        return unjudged_verdict(_asked(page, key, options))
+        return unreserved(Verdict("exempt", "", _asked(page, key, options)), "fault")
 
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Insert pages, all at once. A reservation that is no longer known is made again.
@@ -183,7 +183,9 @@ class RemoteDetector(AsyncDetector):
     ) -> Any:
         """Reserve and insert a page whose reservation no service that answers holds; return the answer, or the error."""
         token = secrets.token_hex(TOKEN_BYTES)
-        reserve = Request(self._commands.reserve_expired(verdict, token), avoided=avoided)
+        expired = ReserveOptions(exempt="expired")
+        command = self._commands.reserve(verdict.document, expired, token)
+        reserve = Request(command, avoided=avoided)
         held: frozenset[int] = frozenset()
         try:
             answer = await services.execute(reserve)

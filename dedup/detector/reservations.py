@@ -95,7 +95,6 @@ class Reservations:
         self.bytes = 0  # estimated use of it
         self._young: dict[int, int] = {}  # the newest values, by number
         self._table: Table | None = None  # the others; None: there are none
-        self._ended_there: dict[int, int] = {}  # values of the table that have ended, by number
         self._count = 0
         self._held: dict[int, Reservation] = {}
         self._numbers: dict[str, int] = {}  # by token
@@ -123,12 +122,12 @@ class Reservations:
             self._k = k
             if self._table is not None:
                 values, numbers = self._table.pairs()
-                self._table = Table(k)
+                self._table = Table(k, locked=False)
                 self._table.insert_many(values, numbers)
 
     def _age(self) -> None:
         """Put the young values into the table. Raises MemoryError, then nothing has changed."""
-        table = Table(self._k) if self._table is None else self._table
+        table = Table(self._k, locked=False) if self._table is None else self._table
         try:
             table.insert_many(self._young.values(), self._young)
         except MemoryError:
@@ -224,14 +223,9 @@ class Reservations:
         ]
         cut = False
         if self._table is not None:
-            ended = self._ended_there
-            matches = self._table.probe(value, limit=limit and limit + len(ended))
+            matches = self._table.probe(value, limit)
             cut = matches.cut and matches[-1].distance <= k
-            found += [
-                (m.distance, m.document)
-                for m in matches
-                if m.distance <= k and m.document not in ended
-            ]
+            found += [(m.distance, m.document) for m in matches if m.distance <= k]
         if not found:
             return Nearest()
         found.sort()
@@ -307,12 +301,10 @@ class Reservations:
         reservation = self._held[number]
         document, token = reservation.verdict.document, reservation.verdict.token
         assert token is not None
-        if self._young.pop(number, None) is None:
-            self._ended_there[number] = document.page.value
+        if self._young.pop(number, None) is None and self._table is not None:
+            self._table.remove(document.page.value, number)
             if len(self._held) == len(self._young) + 1:
-                self._table, self._ended_there = None, {}  # it was the last one there
-            elif len(self._ended_there) >= COMPARED:
-                self._clear_table()
+                self._table = None  # it was the last one there
         del self._held[number]
         del self._numbers[token]
         same_key = self._keys[document.key]
@@ -326,12 +318,6 @@ class Reservations:
         self.bytes -= reservation.bytes
         self._budget.used -= reservation.bytes
         return reservation
-
-    def _clear_table(self) -> None:
-        """Remove from the table what has ended, all at once."""
-        assert self._table is not None
-        self._table.remove_many(self._ended_there.values(), self._ended_there)
-        self._ended_there = {}
 
     def _sweep(self, now: float) -> None:
         """Remove some reservations whose second is over."""

@@ -27,7 +27,6 @@ from dedup.model.page import (
     PageFingerprint,
     ReserveOptions,
     Verdict,
-    unreserved,
 )
 from dedup.model.policy import RESERVATION_SECONDS, Options
 from dedup.model.recipes import Recipe, same_recipe
@@ -119,11 +118,6 @@ class Commands:
         assert token is not None
         return (b"DEDUP.RELEASE", self._encoded_namespace, _encoded(key), token)
 
-    def reserve_expired(self, verdict: Verdict, token: str) -> Command:
-        """Return the command that reserves a page again whose reservation is not held any more."""
-        asked = verdict.document
-        return self.reserve(asked, ReserveOptions(exempt="expired", kind=asked.kind), token)
-
     def forget(self, key: str) -> Command:
         """Return the command that removes a document."""
         return (b"DEDUP.FORGET", self._encoded_namespace, _encoded(key))
@@ -150,14 +144,6 @@ class Commands:
                 "inserted"
             )
         same_recipe(self._recipe_id, verdict.page.recipe)
-
-
-def unjudged_verdict(asked: Document) -> Verdict:
-    """Return the verdict on a page that is kept because the service does not answer.
-
-    No service knows its token: insert() reserves the page first.
-    """
-    return unreserved(Verdict("exempt", "", asked), "fault")
 
 
 def is_unjudged(verdict: Verdict) -> bool:
