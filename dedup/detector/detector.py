@@ -340,8 +340,11 @@ class EmbeddedDetector(Detector):
                 self._check_open()
             now = time.time()
             for verdict in verdicts:
-                token = verdict.token or ""
-                if batch and (token in tokens or self._is_near(verdict, batch)):
+                token, value = verdict.token or "", verdict.document.page.value
+                if token in tokens or any(
+                    (value ^ other.page.value).bit_count() <= self.policy.distance
+                    for other in batch
+                ):
                     self._insert(batch, tokens)
                     batch, tokens = [], []
                 due, is_late = self._checked(verdict)
@@ -418,11 +421,6 @@ class EmbeddedDetector(Detector):
         return any(
             n.document.paid for n in not_other(near_duplicates(document, found, self.policy))
         )
-
-    def _is_near(self, verdict: Verdict, batch: list[Document]) -> bool:
-        """Whether a page must see those of a batch in the store before it can be inserted."""
-        value, k = verdict.document.page.value, self.policy.distance
-        return any((value ^ other.page.value).bit_count() <= k for other in batch)
 
     def _insert(self, documents: list[Document], tokens: list[str]) -> None:
         """Store documents in one transaction, and end the reservations of these tokens."""

@@ -148,20 +148,14 @@ class Reservations:
     ) -> Verdict:
         """Reserve a page for some seconds, and return its verdict with the token of the reservation.
 
-        Raises UsageError for a token that is not new (held, or ended), and TooManyReserved if there
-        is no memory; then nothing has changed.
+        A token that is given is one that knows() does not know. Raises TooManyReserved if there is no memory; then nothing
+        has changed.
         """
-        if token is not None and (token in self._numbers or token in self._ended):
-            raise UsageError(f"the token {token!r} was used before: make a new one for each page")
         if now >= self._due:
             self._sweep(now)
         document = verdict.document
-        size = (
-            FIXED_BYTES
-            + getsizeof(document.key)
-            + getsizeof(document.domain)
-            + getsizeof(document.kind)
-        )
+        texts = document.key, document.domain, document.kind
+        size = FIXED_BYTES + sum(map(getsizeof, texts))
         budget = self._budget
         if self.bytes + size > budget.total - budget.used:
             self._make_room(size, now)
