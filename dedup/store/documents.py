@@ -282,7 +282,11 @@ def _body(name: bytes, record: bytes, whose: str) -> bytes:
 
 
 class Documents:
-    """The open file."""
+    """The open file.
+
+    state   what the store is, and where its ids and records stand
+    dirty   set while there is something to flush; urgent: a fold waits for it
+    """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open the file, whose structure is verified first, in time linear in its pages; and its journal.
@@ -292,7 +296,7 @@ class Documents:
         """
         self._path = path
         self._env: Any = None
-        self._state = StoreState(FORMAT, "", "")
+        self.state = StoreState(FORMAT, "", "")
         self._recent: dict[int, Document] = {}
         self._journal = Journal(path.parent)
         # Of the journal's entries that are not folded, by packed id: records that were added, removals, and those of
@@ -349,7 +353,7 @@ class Documents:
             self._count_entries(txn)
         if record is None:
             raise ValueError("its state is missing")
-        self._state = decode_state(record)
+        self.state = decode_state(record)
         self._offsets = {} if noted is None else decode_offsets(noted)
 
     def _fall_back(self, fault: ValueError) -> None:
@@ -386,7 +390,7 @@ class Documents:
             for entry in aside:
                 self._replay(entry)
             # whether the end of the file that was set aside did not reach the disk
-            lost = self._unfolded and bool(current) and current[0].number > self._state.entries
+            lost = self._unfolded and bool(current) and current[0].number > self.state.entries
             for entry in () if lost else current:
                 self._replay(entry)
         except ValueError as error:
@@ -401,7 +405,7 @@ class Documents:
 
     def _replay(self, entry: JournalEntry) -> None:
         """Apply an entry to what is in memory, unless documents.mdb has it. Raises ValueError."""
-        state = self._state
+        state = self.state
         if entry.number < state.entries:
             return
         if not _follows(entry, state):
@@ -439,33 +443,13 @@ class Documents:
         if offsets:
             self._offsets = {**self._offsets, **offsets}
             self._offsets_changed = True
-        state = self._state
-        self._state = _replace(
+        state = self.state
+        self.state = _replace(
             state,
             next=state.next + len(records),
             records_sum=records_sum,
             entries=state.entries + 1,
         )
-
-    @property
-    def namespace(self) -> str:
-        """The namespace it was made for."""
-        return self._state.namespace
-
-    @property
-    def recipe(self) -> str:
-        """The id of the recipe of all its documents."""
-        return self._state.recipe
-
-    @property
-    def next_id(self) -> int:
-        """The id that the next document gets."""
-        return self._state.next
-
-    @property
-    def indexed(self) -> int:
-        """The id up to which the index on disk covers documents; 0: there is none."""
-        return self._state.indexed
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -474,7 +458,7 @@ class Documents:
     @property
     def unindexed(self) -> int:
         """The number of documents added or removed since the index was last written."""
-        return self.next_id - self.indexed + self._removed_count
+        return self.state.next - self.state.indexed + self._removed_count
 
     @property
     def file_bytes(self) -> int:
@@ -537,7 +521,7 @@ class Documents:
                 for name, record in self._records(txn, first):
                     document_id = unpack_number(name)
                     try:
-                        yield document_id, decode_record(name, record, self.recipe)
+                        yield document_id, decode_record(name, record, self.state.recipe)
                     except ValueError as error:
                         yield document_id, error
         except lmdb.Error as error:
@@ -582,12 +566,12 @@ class Documents:
 
         Raises StoreDamaged if one is not readable.
         """
-        step = max(1, self.next_id // count)
+        step = max(1, self.state.next // count)
 
         def read(txn: Any) -> list[Removal]:
             cursor = txn.cursor(self._documents)
             found = {}
-            for first in range(0, self.next_id, step):
+            for first in range(0, self.state.next, step):
                 if cursor.set_range(pack_number(first)):
                     found[cursor.key()] = cursor.value()
             if cursor.last():
@@ -617,7 +601,7 @@ class Documents:
         Offsets take the place of those noted for the same partitions. Returns the id of the first of
         the documents; the others' follow.
         """
-        state = self._state
+        state = self.state
         first = state.next
         if not (documents or removed or offsets):
             return first
@@ -627,7 +611,7 @@ class Documents:
         due = max(self._pending_bytes // FOLD_BYTES, changes // FOLD_CHANGES)
         if due and (self._may_commit or due >= FOLD_LATEST):
             self._fold()
-            state = self._state
+            state = self.state
         records_sum ^= state.records_sum
         try:
             for removal in removed:
@@ -654,7 +638,7 @@ class Documents:
         removed are the ids of the removals that were known before it was begun.
         """
         if not self._unfolded:  # the entry with which the journal goes on from the state before
-            state = self._state
+            state = self.state
             entry = JournalEntry(state.entries, state.records_sum, state.next, [])
             self.unflushed_bytes += self._journal.append(_encode(entry))
             self._note((), (), (), {}, state.records_sum)
@@ -677,7 +661,7 @@ class Documents:
         name = document_id.to_bytes(8, "big")
         record = self._pending.get(name) or self._stored(txn, name)
         try:
-            return decode_record(name, record, self._state.recipe)
+            return decode_record(name, record, self.state.recipe)
         except ValueError as error:
             raise ValueError(f"document {document_id}: {error}") from error
 
@@ -738,7 +722,7 @@ class Documents:
                     self._put_pending(txn)
                     for name in known:
                         txn.delete(name, db=self._removed)
-                    state = _replace(self._state, **changes)
+                    state = _replace(self.state, **changes)
                     txn.put(b"state", encode_state(state), db=self._meta)
                 break
             except lmdb.MapFullError as error:
@@ -748,7 +732,7 @@ class Documents:
                 self._env.set_mapsize(map_bytes)
             except (lmdb.Error, ValueError) as error:
                 raise self._error(error) from error
-        self._state, self._unflushed = state, True
+        self.state, self._unflushed = state, True
         self._pending, self._pending_removed, self._gone = {}, {}, set()
         self._pending_bytes = 0
         self._offsets_changed = self._unfolded = False

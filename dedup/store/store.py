@@ -166,8 +166,8 @@ class Store:
     def __init__(self, folder: Path, k: int, documents: Documents, lock: FolderLock) -> None:
         """Private: Store.open() makes stores."""
         self.path = folder
-        self.namespace = documents.namespace
-        self.recipe = documents.recipe
+        self.namespace = documents.state.namespace
+        self.recipe = documents.state.recipe
         self._documents = documents
         self._folder_lock = lock
         self._lock = threading.RLock()
@@ -221,10 +221,10 @@ class Store:
             documents = opened.enter_context(contextlib.closing(Documents(file)))
             if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
                 (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
-            recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
-            if documents.namespace != namespace:
+            recipe = agreed_recipe(folder, documents.state.recipe, recipe_id, secret)
+            if documents.state.namespace != namespace:
                 raise UsageError(
-                    f"the store {folder} belongs to the namespace {documents.namespace!r}, not to "
+                    f"the store {folder} belongs to the namespace {documents.state.namespace!r}, not to "
                     f"{namespace!r}"
                 )
             store = cls(folder, recipe.distance if k is None else k, documents, lock)
@@ -457,7 +457,7 @@ class Store:
         """Return the next `most` (id, document) with id >= first, by id; below 0 it is from the end."""
         with self._lock:
             self._check_open()
-            first = first if first >= 0 else max(0, self._documents.next_id + first)
+            first = first if first >= 0 else max(0, self._documents.state.next + first)
             return self._documents.batch(first, most)
 
     def latest(self, most: int) -> list[Document]:
