@@ -157,16 +157,28 @@ class RemoteDetector(AsyncDetector):
         if kind == "insert":
             for verdict in verdicts:
                 self._commands.check_insertable(verdict)
-        return await _all(self._end(kind, verdict) for verdict in verdicts)
+        begun = [(verdict, self._begun(kind, verdict)) for verdict in verdicts]
+        try:
+            return [await self._ended(kind, *each) for each in begun]
+        finally:  # of those after a cancelled one the answers are not read
+            for _, request in begun:
+                if request is not None and request.sent is not None:
+                    request.sent.cancel()
 
-    async def _end(self, kind: Kind, verdict: Verdict) -> Any:
-        """End a reservation; return the answer, or the error. A page that is not held any more is inserted all the same."""
+    def _begun(self, kind: Kind, verdict: Verdict) -> Request | None:
+        """Send the end of a reservation where it is held; None where it is held by no service."""
+        if is_unjudged(verdict):
+            return None
+        services, token = self._shard(verdict.domain), verdict.token
+        command = self._commands.end(kind, verdict.document, token)
+        request = Request(command, services.holders.get(token or ""))
+        services.begin(request)
+        return request
+
+    async def _ended(self, kind: Kind, verdict: Verdict, request: Request | None) -> Any:
+        """Return the answer, or the error. A page that is not held any more is inserted all the same."""
         services, token = self._shard(verdict.domain), verdict.token or ""
-        request, answer = None, None
-        if not is_unjudged(verdict):
-            command = self._commands.end(kind, verdict.document, verdict.token)
-            request = Request(command, services.holders.get(token))
-            answer = await services.execute(request)
+        answer = None if request is None else await services.execute(request)
         if kind == "insert" and (
             request is None or isinstance(answer, ServiceUnavailable | NoToken)
         ):

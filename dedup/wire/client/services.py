@@ -450,12 +450,13 @@ class Request:
     data        what goes over the wire
     only        the service that is to be asked, None: the first that is there
     avoided     services that are not asked
+    sent        the future of the reply of the service that is asked
     reply       the answer, or the DedupError that it stands for; None until then
-    service     the one that gave it; -1: none
+    service     the one that is asked, or gave it; -1: none
     unanswered  services that may have carried it out, but did not answer
     """
 
-    __slots__ = ("avoided", "data", "only", "reply", "service", "unanswered")
+    __slots__ = ("avoided", "data", "only", "reply", "sent", "service", "unanswered")
 
     def __init__(
         self, command: Command, only: int | None = None, avoided: frozenset[int] = frozenset()
@@ -463,6 +464,7 @@ class Request:
         self.data = pack(command)
         self.only = only
         self.avoided = avoided
+        self.sent: asyncio.Future[Any] | None = None
         self.reply: Any = None
         self.service = -1
         self.unanswered: frozenset[int] = frozenset()
@@ -485,42 +487,59 @@ class Services:
         meter = nullcontext() if meter is None else meter
         self._endpoints = [Endpoint(address, timeout_seconds, meter) for address in addresses]
 
+    def begin(self, request: Request) -> None:
+        """Send a request to the first service that is there; execute() waits for the reply. Never waits."""
+        for number, endpoint in enumerate(self._endpoints):
+            if (
+                number in request.avoided
+                or request.only not in {None, number}
+                or not endpoint.stands
+            ):
+                continue
+            with suppress(ServiceUnavailable):
+                request.sent, request.service = endpoint.send(request.data), number
+                return
+
     async def execute(self, request: Request) -> Any:
-        """Send a request to the first service that is there, to the next if that fails; return the reply.
+        """Send a request, unless it was begun, to the next service if one fails; return the reply.
 
         It is noted in the request, too: an error is the DedupError that it stands for, ServiceUnavailable where no service
         replied. Cancelled, the request names the service that may have carried it out.
         """
-        for number, endpoint in enumerate(self._endpoints):
-            if number in request.avoided or request.only not in {None, number}:
-                continue
-            if not endpoint.tried.is_set():
-                await endpoint.first_try()
-            if not endpoint.stands:
-                continue
+        while True:
+            if request.sent is None:
+                await self._first_tries(request)
+                self.begin(request)
+            if request.sent is None:
+                request.reply, request.service = self.unavailable(), -1
+                return request.reply
+            endpoint = self._endpoints[request.service]
             try:
-                future = endpoint.send(request.data)
-            except ServiceUnavailable:
-                continue
-            try:
-                reply = await future
+                reply = await request.sent
             except ReplyError as error:
                 reply = error_of(str(error))
                 if isinstance(reply, ServiceUnavailable):  # it cannot do its work
                     endpoint.refused(str(reply))
-                    continue
             except ServiceUnavailable as error:
-                endpoint.trouble = str(error)
-                request.unanswered |= {number}
-                continue
+                reply, endpoint.trouble = error, str(error)
+                request.unanswered |= {request.service}
             except BaseException:
-                request.unanswered |= {number}
+                request.unanswered |= {request.service}
                 raise
-            endpoint.refusals.reset()
-            request.reply, request.service = reply, number
-            return reply
-        request.reply = self.unavailable()
-        return request.reply
+            if not isinstance(reply, ServiceUnavailable):
+                endpoint.refusals.reset()
+                request.reply = reply
+                return reply
+            request.avoided |= {request.service}
+            request.sent = None
+
+    async def _first_tries(self, request: Request) -> None:
+        """Wait until there is a service for a request, or connecting to each was tried."""
+        for number, endpoint in enumerate(self._endpoints):
+            if not endpoint.tried.is_set():
+                await endpoint.first_try()
+            if endpoint.stands and number not in request.avoided:
+                return
 
     def note_holder(self, token: str, number: int) -> None:
         """Remember the service that holds a token."""
