@@ -69,7 +69,6 @@ TRANSACTION = (
     64  # pages of an asynchronous insert_many() in one: each is compared with the others in it
 )
 
-A = TypeVar("A")
 R = TypeVar("R")
 
 _DROPPED = frozenset(("near_duplicate", "pending"))
@@ -654,15 +653,24 @@ class AsyncEmbeddedDetector(AsyncDetector):
 
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         """Judge pages in their order; return the exception in place of a verdict where one was raised."""
-        return await self._in_thread(self._reserve_many, questions)
+
+        def judged(question: Question) -> Verdict | Exception:
+            try:
+                return self.embedded.judge(*question)
+            except Exception as error:  # noqa: BLE001 - the answer to that question
+                return error
+
+        return await self._in_thread(lambda: [*map(judged, questions)])
 
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Insert pages, TRANSACTION of them at a time."""
-        return await self._in_thread(self._insert_many, verdicts)
+        insert = self.embedded.insert_many
+        parts = [verdicts[i : i + TRANSACTION] for i in range(0, len(verdicts), TRANSACTION)]
+        return await self._in_thread(lambda: [late for part in parts for late in insert(part)])
 
     async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Release reservations."""
-        return await self._in_thread(lambda some: [*map(self.embedded.release, some)], verdicts)
+        return await self._in_thread(lambda: [*map(self.embedded.release, verdicts)])
 
     async def close(self) -> None:
         """Close the detector after the calls that are under way."""
@@ -670,22 +678,9 @@ class AsyncEmbeddedDetector(AsyncDetector):
             self._thread.shutdown()
         self.embedded.close()
 
-    async def _in_thread(self, work: Callable[[A], R], argument: A) -> R:
+    async def _in_thread(self, work: Callable[[], R]) -> R:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "dedup-detector")
         import asyncio
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
-
-    def _reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
-        answers: list[Verdict | Exception] = []
-        for question in questions:
-            try:
-                answers.append(self.embedded.judge(*question))
-            except Exception as error:  # noqa: BLE001 - the answer to that question
-                answers.append(error)
-        return answers
-
-    def _insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        parts = (verdicts[i : i + TRANSACTION] for i in range(0, len(verdicts), TRANSACTION))
-        return [late for part in parts for late in self.embedded.insert_many(part)]
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

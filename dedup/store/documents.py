@@ -505,7 +505,11 @@ class Documents:
         recent = self._recent
         missing = [i for i in ids if i not in recent]
         if missing:
-            found = self._read(lambda txn: [self._document(txn, i) for i in missing])
+            try:
+                with self._env.begin() as txn:
+                    found = [self._document(txn, i) for i in missing]
+            except (lmdb.Error, ValueError) as error:
+                raise self._error(error) from error
             if len(recent) + len(missing) > RECENT:
                 recent = self._recent = {i: recent[i] for i in ids if i in recent}
             recent.update(zip(missing, found, strict=True))
