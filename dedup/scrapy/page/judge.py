@@ -17,7 +17,6 @@ from scrapy.http import Response
 
 from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links
-from dedup.detector.templates import in_words
 from dedup.model.differences import GIVEN, NUMBERS, difference, signals
 from dedup.model.forms import to_plain
 from dedup.model.names import registrable_domain
@@ -38,6 +37,7 @@ from dedup.scrapy.page.request import (
     mark,
 )
 from dedup.scrapy.page.session import Session
+from dedup.store.templates import in_words
 
 FIRST_PAUSE_SECONDS = 0.005  # before it is asked what became of the page that another waits for
 LONGEST_PAUSE_SECONDS = 0.1
