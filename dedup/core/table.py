@@ -480,9 +480,9 @@ class Table:
         )
 
     def save(self, path: str | os.PathLike[str], note: int = 0) -> None:
-        """Write the table to a file atomically, as a segment for k = 0 (native/src/segment/segment_format.h has the
-        format); on return it is on disk.
+        """Write the table to a file atomically; on return it is on disk.
 
+        The file is a segment for k = 0 (native/src/segment/segment_format.h has the format).
         note is a number of the caller's, in 0 .. 2**64 - 1, that a loaded table has as its note.
         Raises OSError if the file cannot be written; then the former file is still there.
         """
@@ -522,7 +522,7 @@ class Table:
         values, documents = zeros(stats.documents), zeros(stats.documents)
         lib.ndd_segment_list(segment, pointer(values), pointer(documents))
         table.insert_many(values, documents)
-        table._note = int(stats.note)  # noqa: SLF001 - a table of this class
+        table._note = int(stats.note)
         return table
 
 
