@@ -262,16 +262,9 @@ class Table:
         """
         handle = ffi.new("ndd_table **")
         check(lib.ndd_table_open(max_distance(k), _preset(preset), handle), f"k = {k}")
-        self._adopt(handle[0], int(k), preset, 0)
-        if not locked:
-            self._lock = _Unlocked()
-
-    def _adopt(self, handle: Any, k: int, preset: str, note: int) -> None:
-        self.handle = self._handle = ffi.gc(handle, lib.ndd_table_close)  # the native table
-        self._k = k
-        self._preset = preset
-        self._note = note
-        self._lock = ReadWriteLock()
+        self.handle = self._handle = ffi.gc(handle[0], lib.ndd_table_close)  # the native table
+        self._k, self._preset, self._note = int(k), preset, 0
+        self._lock = ReadWriteLock() if locked else _Unlocked()
         self._idle: list[Answer] = []  # that no thread uses at the moment
         self._pair = ffi.new("uint64_t[3]")  # one to be inserted, and how many were
 
@@ -458,8 +451,9 @@ class Table:
         )
 
     def save(self, path: str | os.PathLike[str], note: int = 0) -> None:
-        """Write the table to a file (native/include/ndd.h has the format) atomically; on return it is on disk.
+        """Write the table to a file atomically; on return it is on disk.
 
+        The file is a segment for k = 0 (native/src/segment/segment_format.h has the format).
         note is a number of the caller's, in 0 .. 2**64 - 1, that a loaded table has as its note.
         Raises OSError if the file cannot be written; then the former file is still there.
         """
@@ -472,10 +466,12 @@ class Table:
         pairs = pointer(values), pointer(documents)
         count, size = ffi.new("size_t *"), ffi.new("uint64_t *")
         check(lib.ndd_sort_pairs(*pairs, len(values), ffi.NULL, count), "saving a table")
-        check(lib.ndd_pairs_saved_size(*pairs, count[0], size), "saving a table")
+        given = (*pairs, count[0], 0)
+        check(lib.ndd_segment_size(*given, size), "saving a table")
         content = bytearray(size[0])
         buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
-        check(lib.ndd_pairs_save(*pairs, count[0], note, buffer, len(content)), "saving a table")
+        status = lib.ndd_segment_write(*given, note, ffi.NULL, buffer, len(content))
+        check(status, "saving a table")
         return content
 
     @classmethod
@@ -485,15 +481,19 @@ class Table:
         Raises StoreDamaged for a file that is cut, altered, of another format or a newer version;
         OSError (FileNotFoundError and the like) for one that cannot be read.
         """
-        k, wanted = max_distance(k), _preset(preset)
-        content = Path(path).read_bytes()
-        handle, note, reason = ffi.new("ndd_table **"), ffi.new("uint64_t *"), ffi.new("char **")
+        table = cls(k, preset)
+        content = bytearray(Path(path).read_bytes())  # which begins where the native core wants it
+        handle, reason = ffi.new("ndd_segment **"), ffi.new("char **")
         buffer = ffi.from_buffer("uint8_t[]", content)
-        status = lib.ndd_table_load(buffer, len(content), k, wanted, handle, note, reason)
+        status = lib.ndd_segment_open(buffer, len(content), handle, reason)
         if status != lib.NDD_OK:
             check(status, f"{os.fspath(path)}: {ffi.string(reason[0]).decode()}")
-        table = cls.__new__(cls)
-        table._adopt(handle[0], k, preset, int(note[0]))  # noqa: SLF001 - a table of this class
+        segment, stats = ffi.gc(handle[0], lib.ndd_segment_close), ffi.new("ndd_segment_stats *")
+        lib.ndd_segment_stats_get(segment, stats)
+        values, documents = zeros(stats.documents), zeros(stats.documents)
+        lib.ndd_segment_list(segment, pointer(values), pointer(documents))
+        table.insert_many(values, documents)
+        table._note = int(stats.note)
         return table
 
 

@@ -6,7 +6,7 @@
     write  -> the frozen tables become a segment, with small ones before it
     merge  -> the newest segments become one, without the removed pairs
 
-On disk it is a folder (docs/reference/store-format.md): segments, a saved table of the removed pairs, and
+On disk it is a folder (docs/reference/store-format.md): segments, another of the removed pairs, and
 manifest.json, a checked file (dedup/core/files.py) that lists them.
 
 Invariants:
@@ -65,7 +65,7 @@ STEP = 1 << 16  # pairs that are looked up together
 REMOVED_SHARE = 4  # a segment of which a quarter is removed is written again
 READERS = 4  # threads that verify files, each one of them
 NAME = "manifest.json"
-FORMAT, VERSION = "dedup segments", 2  # 1 numbered its files
+FORMAT, VERSION = "dedup segments", 3  # 2 had removed pairs in another form
 IN_MEMORY = 1 << 23  # bytes of a batch or a file that is made in memory; larger ones are mapped
 
 Pairs = tuple[Packed, Packed]  # values, and the document of each
@@ -590,7 +590,7 @@ class TableManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     k         the greatest distance that its segments are made for
     note      the caller's number for what the files cover
     segments  from the oldest to the newest
-    removed   a saved table of the pairs that are in a segment and were removed, if there are any
+    removed   the file of the pairs that are in a segment and were removed, if there are any
     """
 
     k: int
@@ -730,7 +730,7 @@ def is_part(path: Path) -> bool:
 
 
 def own_checksum(path: Path) -> str:
-    """Return the checksum that a segment or a saved table ends with, as hex digits."""
+    """Return the checksum that a segment ends with, as hex digits."""
     with path.open("rb") as file:
         file.seek(-8, os.SEEK_END)
         return file.read().hex()
