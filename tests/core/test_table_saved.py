@@ -24,7 +24,7 @@ def saved(path: Path) -> bytes:
 
 
 def test_a_saved_table_is_a_segment(tmp_path: Path) -> None:
-    """What is saved is read as a segment for k = 0, which test_segments.py compares with its specification."""
+    """What is saved is read as a segment for k = 0, which test_one_segment.py compares with its specification."""
     saved(tmp_path / "t")
     segment = Segment(tmp_path / "t")
     assert (segment.k, len(segment)) == (0, 3)
