@@ -189,9 +189,8 @@ class CheckedPage(PassingPage):
         self._withholds, self._full = withholds, False
         self._is_copy = False  # whether the match brought all of its items, or the text decides it
         self._tags = session.config.mode == "tag"  # and so requests pass at once, too
-        self._made: list[
-            Any
-        ] = []  # by the callback, in its order; _held: of it, what has not passed
+        # by the callback, in its order; _held: of it, what has not passed
+        self._made: list[Any] = []
         self._found: list[ReadItem | None] = []  # of the items, in their order
 
     def take(self, one: Any) -> Objects:
