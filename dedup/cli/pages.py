@@ -33,7 +33,6 @@ from dedup.core.fingerprint import (
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
-from dedup.detector.templates import Templates, is_partly, is_unread
 from dedup.model.decision import decide, identity_of_pages
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
@@ -48,9 +47,9 @@ from dedup.model.page import (
     identity_of,
 )
 from dedup.model.policy import Options, Policy
-from dedup.model.recipes import Recipe, recipe_of
+from dedup.model.recipes import Limits, Recipe, recipe_of
 from dedup.report.texts import Hunk, alike, differences, inline
-from dedup.store.site_blocks import Share
+from dedup.store.templates import Share, Templates, is_partly, is_unread
 
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
@@ -281,7 +280,7 @@ def _json(result: _Result, recipe: Recipe) -> dict[str, Any]:
         "identity": result.identity,
         "title": result.title,
         "canonical": result.canonical,
-        "limits": {name: limits[name] for name in _LIMITS},
+        "limits": {name: limits[name] for name in Limits.__struct_fields__},
         "near_duplicate": result.near_duplicate,
         "rule": result.rule,
         "difference_count": len(result.hunks),
@@ -295,16 +294,6 @@ def _json(result: _Result, recipe: Recipe) -> dict[str, Any]:
             for hunk in result.hunks
         ],
     }
-
-
-_LIMITS = (
-    "distance",
-    "similarity",
-    "similarity_titled",
-    "similarity_across",
-    "min_features",
-    "full_features",
-)
 
 
 def _lines(result: _Result) -> Iterator[str]:

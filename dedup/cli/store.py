@@ -251,8 +251,8 @@ def _info(folder: Path) -> Seen:
     with locked_documents(folder) as documents:
         return {
             "path": str(folder),
-            "namespace": documents.namespace,
-            "recipe": documents.recipe,
+            "namespace": documents.state.namespace,
+            "recipe": documents.state.recipe,
             "format": FORMAT,
             "documents": len(documents),
             "documents_file_bytes": file.stat().st_size,
@@ -353,7 +353,7 @@ async def _produce(config: "KafkaConfig", folder: Path, fault: Callable[[int, st
                     if isinstance(document, ValueError):
                         fault(document_id, str(document))
                     else:
-                        records.append(Outgoing(*encode(documents.namespace, document)))
+                        records.append(Outgoing(*encode(documents.state.namespace, document)))
                 await writer.send_many(records)
                 count += len(records)
     return count

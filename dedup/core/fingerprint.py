@@ -97,23 +97,14 @@ def read_page(
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
     links says whether to gather where it leads, too, numbers whether to gather those of its main text, and
-    blocks whether to list its blocks; with these the fingerprint of a page of which too little was read has its links.
+    blocks whether to list its blocks, and to gather links; then the fingerprint of a page of which too little was read
+    has its links.
     """
     known = keyed_recipe(recipe)
     reader = _borrowed()
     try:
-        page = _read(reader, html, encoding, url, known, links)
-        found = _page(reader, known)
-        more = _gathered(reader, links=links, numbers=numbers, blocks=blocks)
-        if found.unread and blocks:  # where it leads may tell what it is a copy of
-            content = more[1]
-            if not links:
-                _read(reader, html, encoding, url, known, links=True)
-                content = _gathered(reader, links=True, numbers=False, blocks=False)[1]
-            found = replace(found, links=hash_of_links(content) if content else 0)
-        return PageReading(
-            found, page.text_bytes, page.data_bytes, page.words, page.words_read, *more
-        )
+        _read(reader, html, encoding, url, known, links or blocks)
+        return _reading(reader, known, links=links or blocks, numbers=numbers, blocks=blocks)
     finally:
         _idle.append(reader)
 
@@ -158,7 +149,7 @@ def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -
     try:
         page = reader.page
         check(lib.ndd_read_text(reader.native, ffi.from_buffer(data), len(data), known.key, page))
-        return _page(reader, known)
+        return _reading(reader, known).fingerprint
     finally:
         _idle.append(reader)
 
@@ -328,7 +319,7 @@ def _read(
     url: str | None,
     recipe: Recipe,
     links: bool = False,
-) -> Any:
+) -> None:
     """Read a page in whatever encoding; twice, where nothing says which and it is not UTF-8."""
     if encoding == "utf-8" and isinstance(html, bytes):  # as a crawl knows of most pages
         data, settled = html, True
@@ -347,17 +338,20 @@ def _read(
     )
     if status != lib.NDD_OK:
         check(status, f"a page of {len(data)} bytes")
-    if settled or page.invalid_bytes == 0:
-        return page
-    guess = guessed_utf8(data)
-    return page if guess is data else _read(reader, guess, "utf-8", url, recipe, links)
+    if not settled and page.invalid_bytes and (guess := guessed_utf8(data)) is not data:
+        _read(reader, guess, "utf-8", url, recipe, links)
 
 
-def _gathered(
-    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool
-) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]:
-    """Return what of PageReading is empty unless asked for, of the reader's last page."""
-    hashes, n = reader.hashes, reader.n
+def _reading(
+    reader: _NativeReader,
+    recipe: Recipe,
+    *,
+    links: bool = False,
+    numbers: bool = False,
+    blocks: bool = False,
+) -> PageReading:
+    """Return what a reader found on its last page; some of it only if asked for."""
+    page, hashes, n = reader.page, reader.hashes, reader.n
     led_to, content, address, numbered, texts, listed = b"", b"", b"", b"", b"", b""
     if links:
         lib.ndd_reader_links(reader.native, hashes, led := reader.led, reader.address)
@@ -379,18 +373,17 @@ def _gathered(
         if status != lib.NDD_OK:
             check(status)
         listed = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
-    return led_to, content, address, numbered, texts, listed
-
-
-def _page(reader: _NativeReader, recipe: Recipe) -> PageFingerprint:
-    page = reader.page
-    return PageFingerprint(
+    found = PageFingerprint(
         page.value,
         reader.sketch[:],
         page.title << 32 | page.canonical,
         page.features,
         recipe.id,
         bool(page.unread),
-        thing=page.thing,
+        # where a page leads of which too little was read may tell what it is a copy of
+        links=hash_of_links(content) if content and page.unread and blocks else 0,
         parts=reader.parts[:],
+        thing=page.thing,
     )
+    counts = page.text_bytes, page.data_bytes, page.words, page.words_read
+    return PageReading(found, *counts, led_to, content, address, numbered, texts, listed)

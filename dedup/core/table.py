@@ -14,7 +14,7 @@ Invariants:
     parallel, and a large insert admits waiting threads after every INSERT_STEP pairs.
   - A saved table is whole or absent: the file is replaced atomically. The pairs are copied under the
     lock and sorted after it is released.
-  - A native answer is used by one thread at a time, and its memory is kept for the next probe unless it is
+  - A native answer is used by one thread at a time; that of a single probe is kept for the next one unless it is
     large. numpy is imported for a batch.
 """
 
@@ -141,46 +141,15 @@ class Answer:
             query = cut.find(1, query + 1)
         return found
 
-
-class IdleAnswers:
-    """The answers of a table that no thread uses at the moment."""
-
-    def __init__(self) -> None:
-        self.free: list[Answer] = []
-
-    def take(self) -> Answer:
-        """Return one for a probe to fill; matches(), each() or arrays() takes it back."""
-        try:
-            return self.free.pop()
-        except IndexError:
-            return Answer()
-
-    def matches(self, answer: Answer) -> Matches:
-        """Return the matches of a single probe, which filled the answer."""
-        matches = answer.single()
-        self._give_back(answer, len(matches))
-        return matches
-
-    def each(self, answer: Answer, count: int) -> dict[int, Matches]:
-        """Return the matches of each of `count` probes that has any, by its index."""
-        found = answer.each(count)
-        self._give_back(answer, sum(map(len, found.values())))
-        return found
-
-    def arrays(self, answer: Answer, count: int) -> ProbedMany:
-        """Return the matches of a batch of `count` probes, which filled the answer."""
-        lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
-        offsets = as_array(answer.offsets[0], count + 1, "u8").copy()
-        matches = as_array(answer.matches[0], int(offsets[-1]), match_dtype())
+    def arrays(self, count: int) -> ProbedMany:
+        """Return the matches of a batch of `count` probes."""
+        lib.ndd_answer_get(self.handle, self.offsets, self.matches)
+        offsets = as_array(self.offsets[0], count + 1, "u8").copy()
+        matches = as_array(self.matches[0], int(offsets[-1]), match_dtype())
         documents, distances = matches["document"].copy(), matches["distance"].astype("u1")
         probed = ProbedMany((offsets, documents, distances))
-        probed.cut = as_array(lib.ndd_answer_cut(answer.handle), count, "?").copy()
-        self._give_back(answer, len(matches))
+        probed.cut = as_array(lib.ndd_answer_cut(self.handle), count, "?").copy()
         return probed
-
-    def _give_back(self, answer: Answer, matches: int) -> None:
-        if matches <= KEPT:
-            self.free.append(answer)
 
 
 @cache
@@ -293,17 +262,10 @@ class Table:
         """
         handle = ffi.new("ndd_table **")
         check(lib.ndd_table_open(max_distance(k), _preset(preset), handle), f"k = {k}")
-        self._adopt(handle[0], int(k), preset, 0)
-        if not locked:
-            self._lock = _Unlocked()
-
-    def _adopt(self, handle: Any, k: int, preset: str, note: int) -> None:
-        self.handle = self._handle = ffi.gc(handle, lib.ndd_table_close)  # the native table
-        self._k = k
-        self._preset = preset
-        self._note = note
-        self._lock = ReadWriteLock()
-        self._answers = IdleAnswers()
+        self.handle = self._handle = ffi.gc(handle[0], lib.ndd_table_close)  # the native table
+        self._k, self._preset, self._note = int(k), preset, 0
+        self._lock = ReadWriteLock() if locked else _Unlocked()
+        self._idle: list[Answer] = []  # that no thread uses at the moment
         self._pair = ffi.new("uint64_t[3]")  # one to be inserted, and how many were
 
     @property
@@ -416,9 +378,8 @@ class Table:
         most = 0 if limit is None else limit_number(limit)
         if type(value) is not int or not 0 <= value < 1 << 64:
             value = number(value, "value")
-        answers = self._answers
         try:
-            answer = answers.free.pop()
+            answer = self._idle.pop()
         except IndexError:  # another thread may have taken the last one
             answer = Answer()
         query = answer.query
@@ -427,7 +388,10 @@ class Table:
             status = lib.ndd_table_probe(self._handle, query, 1, most, answer.handle)
         if status != lib.NDD_OK:
             check(status, "probing a table")
-        return self._answers.matches(answer)
+        matches = answer.single()
+        if len(matches) <= KEPT:
+            self._idle.append(answer)
+        return matches
 
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
         """Probe a batch of n values at once and return (offsets, documents, distances).
@@ -438,15 +402,15 @@ class Table:
         a bool array of shape (n,), is True where a limit left others out.
         """
         queries, most = many(values, "values"), limit_number(limit)
-        return self._answers.arrays(self._probed(queries, most), len(queries))
+        return self._probed(queries, most).arrays(len(queries))
 
     def probe_each(self, values: Packed, limit: int = 0) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index; a limit of 0 is none."""
-        return self._answers.each(self._probed(values, limit), len(values))
+        return self._probed(values, limit).each(len(values))
 
     def _probed(self, values: Packed, limit: int) -> Answer:
         """Return a native answer that holds the matches of some values; a limit of 0 is none."""
-        answer, handle = self._answers.take(), self._handle
+        answer, handle = Answer(), self._handle
         with self._lock.reading:
             status = lib.ndd_table_probe(handle, pointer(values), len(values), limit, answer.handle)
         check(status, "probing a table")
@@ -487,8 +451,9 @@ class Table:
         )
 
     def save(self, path: str | os.PathLike[str], note: int = 0) -> None:
-        """Write the table to a file (native/include/ndd.h has the format) atomically; on return it is on disk.
+        """Write the table to a file atomically; on return it is on disk.
 
+        The file is a segment for k = 0 (native/src/segment/segment_format.h has the format).
         note is a number of the caller's, in 0 .. 2**64 - 1, that a loaded table has as its note.
         Raises OSError if the file cannot be written; then the former file is still there.
         """
@@ -501,10 +466,12 @@ class Table:
         pairs = pointer(values), pointer(documents)
         count, size = ffi.new("size_t *"), ffi.new("uint64_t *")
         check(lib.ndd_sort_pairs(*pairs, len(values), ffi.NULL, count), "saving a table")
-        check(lib.ndd_pairs_saved_size(*pairs, count[0], size), "saving a table")
+        given = (*pairs, count[0], 0)
+        check(lib.ndd_segment_size(*given, size), "saving a table")
         content = bytearray(size[0])
         buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
-        check(lib.ndd_pairs_save(*pairs, count[0], note, buffer, len(content)), "saving a table")
+        status = lib.ndd_segment_write(*given, note, ffi.NULL, buffer, len(content))
+        check(status, "saving a table")
         return content
 
     @classmethod
@@ -514,15 +481,19 @@ class Table:
         Raises StoreDamaged for a file that is cut, altered, of another format or a newer version;
         OSError (FileNotFoundError and the like) for one that cannot be read.
         """
-        k, wanted = max_distance(k), _preset(preset)
-        content = Path(path).read_bytes()
-        handle, note, reason = ffi.new("ndd_table **"), ffi.new("uint64_t *"), ffi.new("char **")
+        table = cls(k, preset)
+        content = bytearray(Path(path).read_bytes())  # which begins where the native core wants it
+        handle, reason = ffi.new("ndd_segment **"), ffi.new("char **")
         buffer = ffi.from_buffer("uint8_t[]", content)
-        status = lib.ndd_table_load(buffer, len(content), k, wanted, handle, note, reason)
+        status = lib.ndd_segment_open(buffer, len(content), handle, reason)
         if status != lib.NDD_OK:
             check(status, f"{os.fspath(path)}: {ffi.string(reason[0]).decode()}")
-        table = cls.__new__(cls)
-        table._adopt(handle[0], k, preset, int(note[0]))  # noqa: SLF001 - a table of this class
+        segment, stats = ffi.gc(handle[0], lib.ndd_segment_close), ffi.new("ndd_segment_stats *")
+        lib.ndd_segment_stats_get(segment, stats)
+        values, documents = zeros(stats.documents), zeros(stats.documents)
+        lib.ndd_segment_list(segment, pointer(values), pointer(documents))
+        table.insert_many(values, documents)
+        table._note = int(stats.note)
         return table
 
 

@@ -42,10 +42,9 @@ from dedup.detector.rules import (
     rank,
     unlike_any,
 )
-from dedup.detector.templates import Templates
 from dedup.detector.twins import STORED, UnreadPages
 from dedup.model.errors import UsageError
-from dedup.model.forms import check_storable, is_storable
+from dedup.model.forms import check_storable
 from dedup.model.names import site_of
 from dedup.model.page import (
     SKETCH_BYTES,
@@ -54,13 +53,13 @@ from dedup.model.page import (
     Neighbour,
     PageFingerprint,
     ReserveOptions,
-    Status,
     Verdict,
 )
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.store import NEAR_LIMIT, Applied, Store, agreed_recipe
 from dedup.store.shared import SharedStore, give_back, take
+from dedup.store.templates import Templates
 
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows
@@ -70,20 +69,10 @@ TRANSACTION = (
     64  # pages of an asynchronous insert_many() in one: each is compared with the others in it
 )
 
-A = TypeVar("A")
 R = TypeVar("R")
 
 _DROPPED = frozenset(("near_duplicate", "pending"))
 _LEARNED = ("unread", "partly")  # fields of a page that a client of a service gives as `exempt`
-
-
-class Seen(msgspec.Struct, frozen=True, gc=False):
-    """The state at the reservation of a page: its verdict, the policy, and the number of inserts."""
-
-    status: Status
-    reason: str
-    policy: Policy
-    inserts: int
 
 
 class Accepted(Protocol):
@@ -111,15 +100,21 @@ class Accepted(Protocol):
 class OpenStore(SharedStore):
     """A store, its pages in flight, and what was learned of its sites."""
 
-    def __init__(self, store: Store, templates: Templates | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        templates: Templates | None = None,
+        memory: MemoryBudget | None = None,
+    ) -> None:
         super().__init__(store)
         self.templates = templates or Templates(store.recipe, store.path)
-        self.reservations = Reservations(store.k)
+        self.reservations = Reservations(store.k, memory)
         self.unread: UnreadPages | None = None  # once one comes
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
 
-    def save(self) -> None:
+    def end(self) -> None:
         """Write what was learned of the sites."""
+        self.reservations.close()
         self.templates.save()
 
 
@@ -235,16 +230,10 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, options, now)
             if verdict.status in _DROPPED:
                 return verdict
-            token = self._reservations.reserve(
-                asked,
-                now=now,
-                seconds=options.seconds or self.policy.reservation_seconds,
-                judged=Seen(
-                    verdict.status, verdict.reason, self.policy, self._reservations.inserts
-                ),
-                token=token,
+            seconds = options.seconds or self.policy.reservation_seconds
+            return self._reservations.reserve(
+                verdict, self.policy, now=now, seconds=seconds, token=token
             )
-            return replace(verdict, token=token)
 
     def accept(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
         """Judge a page, and insert it at once unless it is a near-duplicate: reserve() and insert() in one.
@@ -260,7 +249,8 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, options, self._clock())
             if verdict.status not in _DROPPED:
                 self._store.insert(stored := _stored(asked, time.time()))
-                self._note((stored,))
+                if self._shared.unread is not None:
+                    self._shared.unread.note((stored,))
                 self._reservations.note_inserted((page.value,))
             return verdict
 
@@ -298,10 +288,6 @@ class EmbeddedDetector(Detector):
             for other in self._shared.unread.near(page)
             if other.key in self._store
         ]
-
-    def _note(self, documents: Iterable[Document]) -> None:
-        if self._shared.unread is not None:
-            self._shared.unread.note(documents)
 
     def _answered(self, asked: Document, found: Nearest[Document]) -> list[Neighbour]:
         """Return a probe's answer from the documents it found, at most the nearest NEAR_LIMIT."""
@@ -353,8 +339,11 @@ class EmbeddedDetector(Detector):
                 self._check_open()
             now = time.time()
             for verdict in verdicts:
-                token = verdict.token or ""
-                if batch and (token in tokens or self._is_near(verdict, batch)):
+                token, value = verdict.token or "", verdict.document.page.value
+                if token in tokens or any(
+                    (value ^ other.page.value).bit_count() <= self.policy.distance
+                    for other in batch
+                ):
                     self._insert(batch, tokens)
                     batch, tokens = [], []
                 due, is_late = self._checked(verdict)
@@ -381,12 +370,11 @@ class EmbeddedDetector(Detector):
                 held = reservations.get(token)
                 if held is None:
                     return False
-                document = held.document
+                document = held.verdict.document
                 if document.key != key:
                     raise UsageError(f"this token belongs to another key than {key!r}")
                 document = _stored(document, now, **given)
-                if not is_storable(document):
-                    check_storable(document)
+                check_storable(document)
                 documents.append(document)
             self._insert(documents, [token for _, token, _ in pages])
         return True
@@ -411,19 +399,17 @@ class EmbeddedDetector(Detector):
                 raise UsageError(f"{key!r} was released: reserve it again to insert it")
             due = ending != "inserted"
             return due, due and verdict.status == "unique" and self._is_late(verdict.document)
-        if held.document.key != key or held.document.page != page:
+        if held.verdict.document.key != key or held.verdict.document.page != page:
             raise UsageError(
-                f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
+                f"token {token!r} belongs to {held.verdict.key!r}, not to this page of {key!r}"
             )
         if verdict.status != "unique":
             return True, False
-        seen = held.judged
         if (
-            isinstance(seen, Seen)
-            and seen.status == "unique"
-            and seen.policy is self.policy
+            held.verdict.status == "unique"
+            and held.policy is self.policy
             # nothing was near when the page was reserved: only later inserts can be
-            and not self._reservations.near_since(seen.inserts, page.value, self.policy.distance)
+            and not self._reservations.near_since(held.inserts, page.value, self.policy.distance)
         ):
             return True, False
         return True, self._is_late(verdict.document)
@@ -435,18 +421,14 @@ class EmbeddedDetector(Detector):
             n.document.paid for n in not_other(near_duplicates(document, found, self.policy))
         )
 
-    def _is_near(self, verdict: Verdict, batch: list[Document]) -> bool:
-        """Whether a page must see those of a batch in the store before it can be inserted."""
-        value, k = verdict.document.page.value, self.policy.distance
-        return any((value ^ other.page.value).bit_count() <= k for other in batch)
-
     def _insert(self, documents: list[Document], tokens: list[str]) -> None:
         """Store documents in one transaction, and end the reservations of these tokens."""
         if len(documents) == 1:
             self._store.insert(documents[0])
         else:
             self._store.insert_many(documents)
-        self._note(documents)
+        if self._shared.unread is not None:
+            self._shared.unread.note(documents)
         for document, token in zip(documents, tokens, strict=True):
             self._reservations.end(token, "inserted", document.page.value)
 
@@ -475,7 +457,8 @@ class EmbeddedDetector(Detector):
                     if document is not None:
                         self._reservations.end_same(key, document.page, "inserted")
             stored = [document for document in dict(changes).values() if document is not None]
-            self._note(stored)
+            if self._shared.unread is not None:
+                self._shared.unread.note(stored)
             values = [document.page.value for document in stored]
             self._reservations.note_inserted(values)
             if not judge or not stored:
@@ -509,21 +492,12 @@ class EmbeddedDetector(Detector):
         """
         with self._shared.lock:
             held = self._reservations.get(token)
-        if held is None:
-            return None
-        seen = held.judged
-        assert isinstance(seen, Seen)
-        return Verdict(seen.status, seen.reason, held.document, token)
+        return None if held is None else held.verdict
 
     def ending(self, token: str) -> Ending | None:
         """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
         with self._shared.lock:
             return self._reservations.ending(token)
-
-    def share_memory(self, budget: MemoryBudget) -> None:
-        """Count the memory of the pages in flight against a budget that others share."""
-        with self._shared.lock:
-            self._reservations.share(budget)
 
     def pin(self, token: str) -> bool:
         """Keep a reservation until it is ended; False if it is not held here.
@@ -607,15 +581,20 @@ def _settled(alike: list[Neighbour], *, guard: bool) -> bool:
     )
 
 
-def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
-    """Open a detector on the store at <target>/<namespace>. Raises as open() does."""
+def open_embedded(
+    target: str | os.PathLike[str], options: Options, memory: MemoryBudget | None = None
+) -> EmbeddedDetector:
+    """Open a detector on the store at <target>/<namespace>. Raises as open() does.
+
+    memory  of the pages in flight, where several stores share it; who opens the store first decides
+    """
     name = os.fsdecode(target)
     if not name:
         raise UsageError("target '' names no folder; the current one is '.'")
     if "://" in name:
         raise UsageError(f"target {name!r} is neither a folder nor a service URL (redis://)")
     shared = take(
-        OpenStore,
+        partial(OpenStore, memory=memory),
         Path(name),
         options.namespace,
         options.distance,
@@ -674,15 +653,24 @@ class AsyncEmbeddedDetector(AsyncDetector):
 
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         """Judge pages in their order; return the exception in place of a verdict where one was raised."""
-        return await self._in_thread(self._reserve_many, questions)
+
+        def judged(question: Question) -> Verdict | Exception:
+            try:
+                return self.embedded.judge(*question)
+            except Exception as error:  # noqa: BLE001 - the answer to that question
+                return error
+
+        return await self._in_thread(lambda: [*map(judged, questions)])
 
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Insert pages, TRANSACTION of them at a time."""
-        return await self._in_thread(self._insert_many, verdicts)
+        insert = self.embedded.insert_many
+        parts = [verdicts[i : i + TRANSACTION] for i in range(0, len(verdicts), TRANSACTION)]
+        return await self._in_thread(lambda: [late for part in parts for late in insert(part)])
 
     async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Release reservations."""
-        return await self._in_thread(lambda some: [*map(self.embedded.release, some)], verdicts)
+        return await self._in_thread(lambda: [*map(self.embedded.release, verdicts)])
 
     async def close(self) -> None:
         """Close the detector after the calls that are under way."""
@@ -690,22 +678,9 @@ class AsyncEmbeddedDetector(AsyncDetector):
             self._thread.shutdown()
         self.embedded.close()
 
-    async def _in_thread(self, work: Callable[[A], R], argument: A) -> R:
+    async def _in_thread(self, work: Callable[[], R]) -> R:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "dedup-detector")
         import asyncio
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
-
-    def _reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
-        answers: list[Verdict | Exception] = []
-        for question in questions:
-            try:
-                answers.append(self.embedded.judge(*question))
-            except Exception as error:  # noqa: BLE001 - the answer to that question
-                answers.append(error)
-        return answers
-
-    def _insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        parts = (verdicts[i : i + TRANSACTION] for i in range(0, len(verdicts), TRANSACTION))
-        return [late for part in parts for late in self.embedded.insert_many(part)]
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
-from dedup.detector.templates import Templates
 from dedup.model.names import registrable_domain
 from dedup.model.page import (
     USUAL,
@@ -27,6 +26,7 @@ from dedup.model.page import (
 )
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
+from dedup.store.templates import Templates
 
 WAIT_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.005

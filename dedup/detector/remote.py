@@ -17,6 +17,7 @@ first call.
 
 import asyncio
 import os
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -24,7 +25,6 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from dedup.detector.interface import AsyncDetector, Detector, Question
-from dedup.detector.templates import Templates
 from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.page import (
@@ -34,8 +34,10 @@ from dedup.model.page import (
     PageFingerprint,
     ReserveOptions,
     Verdict,
+    unreserved,
 )
 from dedup.model.policy import Options
+from dedup.store.templates import Templates
 from dedup.wire.client.command_codec import (
     Command,
     Commands,
@@ -45,14 +47,13 @@ from dedup.wire.client.command_codec import (
     facts_of_all,
     is_unjudged,
     neighbours_of,
-    new_token,
-    unjudged_verdict,
     verdict_of,
 )
 from dedup.wire.client.services import Request, Services, Shards, shards_of
 from dedup.wire.shards import partition_of
 
 T = TypeVar("T")
+TOKEN_BYTES = 16  # random, of the token of a reservation
 
 
 async def open_remote(urls: str | Shards, options: Options) -> "RemoteDetector":
@@ -95,20 +96,20 @@ class RemoteDetector(AsyncDetector):
         command = self._commands.probe(page, domain or "")
         if command is None:
             return []
-        return neighbours_of(await self._answer(self._shard(domain or ""), command))
+        return neighbours_of(_result(await self._shard(domain or "").execute(Request(command))))
 
     async def judge(
         self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL
     ) -> Verdict:
         """Judge a page. After ServiceUnavailable keep it, and insert the verdict of unjudged()."""
         self._check_open()
-        asked, token = _asked(page, key, options), options.token or new_token()
+        asked, token = _asked(page, key, options), options.token or secrets.token_hex(TOKEN_BYTES)
         services = self._shard(asked.domain)
         request = Request(self._commands.reserve(asked, options, token))
         verdict: Verdict | None = None
         try:
-            await services.execute((request,))
-            verdict = verdict_of(_reply(services, request), asked, options.exempt)
+            answer = _result(await services.execute(request))
+            verdict = verdict_of(answer, asked, options.exempt)
         finally:
             if verdict is not None and verdict.token is not None:
                 services.note_holder(verdict.token, request.service)
@@ -129,20 +130,22 @@ class RemoteDetector(AsyncDetector):
     def unjudged(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
         """Return the verdict (exempt, "fault") for a page that is kept while no service answers.
 
-        It can be inserted like others.
+        It can be inserted like others: no service knows its token, so insert() reserves the page first.
         """
-        return unjudged_verdict(_asked(page, key, options))
+        return unreserved(Verdict("exempt", "", _asked(page, key, options)), "fault")
 
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Insert pages, all at once. A reservation that is no longer known is made again.
 
         An error is raised after all other pages are inserted.
         """
-        return [False for _ in _raised(await self.end_many("insert", verdicts))]
+        for answer in await self.end_many("insert", verdicts):
+            _result(answer)
+        return [False] * len(verdicts)
 
     async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Release reservations, all at once."""
-        return [bool(answer) for answer in _raised(await self.end_many("release", verdicts))]
+        return [bool(_result(answer)) for answer in await self.end_many("release", verdicts)]
 
     async def end_many(self, kind: Kind, verdicts: Sequence[Verdict]) -> list[Any]:
         """End reservations, all at once, by "insert" or "release"; return each answer, or its error.
@@ -154,36 +157,36 @@ class RemoteDetector(AsyncDetector):
         if kind == "insert":
             for verdict in verdicts:
                 self._commands.check_insertable(verdict)
-        requests: list[Request | None] = []
-        of_shards: dict[Services, list[Request]] = {}
-        for verdict in verdicts:
-            request = None
-            if not is_unjudged(verdict):
-                services = self._shard(verdict.domain)
-                command = self._commands.end(kind, verdict.document, verdict.token)
-                request = Request(command, services.holders.get(verdict.token or ""))
-                of_shards.setdefault(services, []).append(request)
-            requests.append(request)
-        await _all(services.execute(some) for services, some in of_shards.items())
-        return [
-            await self._ended(kind, verdict, request)
-            for verdict, request in zip(verdicts, requests, strict=True)
-        ]
+        begun = [(verdict, self._begun(kind, verdict)) for verdict in verdicts]
+        try:
+            return [await self._ended(kind, *each) for each in begun]
+        finally:  # of those after a cancelled one the answers are not read
+            for _, request in begun:
+                if request is not None and request.sent is not None:
+                    request.sent.cancel()
+
+    def _begun(self, kind: Kind, verdict: Verdict) -> Request | None:
+        """Send the end of a reservation where it is held; None where it is held by no service."""
+        if is_unjudged(verdict):
+            return None
+        services, token = self._shard(verdict.domain), verdict.token
+        command = self._commands.end(kind, verdict.document, token)
+        request = Request(command, services.holders.get(token or ""))
+        services.begin(request)
+        return request
 
     async def _ended(self, kind: Kind, verdict: Verdict, request: Request | None) -> Any:
-        """Return what a service answered to the end of a reservation, or the error; insert where it is not held."""
+        """Return the answer, or the error. A page that is not held any more is inserted all the same."""
         services, token = self._shard(verdict.domain), verdict.token or ""
-        answer = None if request is None else request.reply
-        if kind == "insert" and (answer is None or isinstance(answer, NoToken)):
+        answer = None if request is None else await services.execute(request)
+        if kind == "insert" and (
+            request is None or isinstance(answer, ServiceUnavailable | NoToken)
+        ):
             avoided = frozenset() if request is None else request.unanswered
             answer = await self._reserve_and_insert(services, verdict, avoided)
-        if answer is None and request is not None:
-            answer = services.unavailable()
         if kind == "release" or not isinstance(answer, ServiceUnavailable):
             holder = services.holders.pop(token, None)
-            if holder is not None and (
-                request is None or holder != request.service or request.reply is None
-            ):
+            if holder is not None and (request is None or holder != request.service):
                 self._release_later(services, verdict.key, token, (holder,))
         return answer
 
@@ -191,20 +194,21 @@ class RemoteDetector(AsyncDetector):
         self, services: Services, verdict: Verdict, avoided: frozenset[int]
     ) -> Any:
         """Reserve and insert a page whose reservation no service that answers holds; return the answer, or the error."""
-        token = new_token()
-        reserve = Request(self._commands.reserve_expired(verdict, token), avoided=avoided)
+        token = secrets.token_hex(TOKEN_BYTES)
+        expired = ReserveOptions(exempt="expired")
+        command = self._commands.reserve(verdict.document, expired, token)
+        reserve = Request(command, avoided=avoided)
         held: frozenset[int] = frozenset()
         try:
-            await services.execute((reserve,))
+            answer = await services.execute(reserve)
             held = reserve.unanswered
-            if isinstance(answer := _reply_or_error(services, reserve), Exception):
+            if isinstance(answer, Exception):
                 return answer
             reserved = verdict_of(answer, verdict.document, "expired")
             held |= {reserve.service}
             command = self._commands.end("insert", verdict.document, reserved.token)
             insert = Request(command, reserve.service)
-            await services.execute((insert,))
-            answer = _reply_or_error(services, insert)
+            answer = await services.execute(insert)
             if isinstance(answer, NoToken):  # it was started again in between
                 return services.unavailable()
             if not isinstance(answer, Exception):
@@ -252,25 +256,16 @@ class RemoteDetector(AsyncDetector):
     async def _answers(self, command: Command) -> list[Any]:
         """Return the answer of each shard. Raises an answer that is an error."""
         self._check_open()
-        return await _all(self._answer(services, command) for services in self._shards)
-
-    async def _answer(self, services: Services, command: Command) -> Any:
-        request = Request(command)
-        await services.execute((request,))
-        return _reply(services, request)
+        asking = (services.execute(Request(command)) for services in self._shards)
+        return [*map(_result, await _all(asking))]
 
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the detector is closed")
 
 
-def _reply_or_error(services: Services, request: Request) -> Any:
-    return services.unavailable() if request.reply is None else request.reply
-
-
-def _reply(services: Services, request: Request) -> Any:
-    """Return the answer to a request. Raises it, if it is an error."""
-    answer = _reply_or_error(services, request)
+def _result(answer: Any) -> Any:
+    """Return an answer. Raises one that is an error."""
     if isinstance(answer, Exception):
         raise answer
     return answer
@@ -284,14 +279,6 @@ async def _all(waiting: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 def _asked(page: PageFingerprint, key: str, options: ReserveOptions) -> Document:
     return Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
-
-
-def _raised(answers: list[Any]) -> list[Any]:
-    """Return answers, or raise the first error among them."""
-    for answer in answers:
-        if isinstance(answer, Exception):
-            raise answer
-    return answers
 
 
 # ------------------------------------------------------------------------------------ for threads

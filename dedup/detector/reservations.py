@@ -27,18 +27,19 @@ from sys import getsizeof
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from dedup.core.table import Nearest, Table
 from dedup.model.errors import UsageError
-from dedup.model.page import Document, PageFingerprint
+from dedup.model.page import Document, PageFingerprint, Verdict
+from dedup.model.policy import Policy
 
 Ending = Literal["inserted", "released"]
 
 MEMORY_BYTES = 2 << 30  # of reservations by default: half of it, see MemoryBudget
 FIXED_BYTES = 1500  # that each takes besides its texts
 OWN_TOKEN = "_"  # noqa: S105  what the tokens made here begin with
-TOKEN_DIGITS = 32
-DRAWN = 16  # tokens whose random bits are drawn at once
+TOKEN_BYTES = 16  # of it that are random
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations removed with each new one
 RECENT = 64  # last inserted values, which are compared one by one
@@ -68,17 +69,20 @@ class MemoryBudget:
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """A page in flight. expires is in the seconds of the clock that was passed in.
+    """A page in flight.
 
-    judged is the caller's note of the state at the reservation.
+    verdict  that it was reserved with, its token in it; and the policy in force then
+    inserts  how many pages were inserted before
+    expires  in the seconds of the clock that was passed in
+    bytes    that it takes, as estimated
     """
 
-    token: str
     number: int
-    document: Document
+    verdict: Verdict
+    policy: Policy
+    inserts: int
     expires: float
-    judged: object = None
-    bytes: int = 0  # that it takes, as estimated
+    bytes: int
 
 
 class Reservations:
@@ -91,7 +95,6 @@ class Reservations:
         self.bytes = 0  # estimated use of it
         self._young: dict[int, int] = {}  # the newest values, by number
         self._table: Table | None = None  # the others; None: there are none
-        self._ended_there: dict[int, int] = {}  # values of the table that have ended, by number
         self._count = 0
         self._held: dict[int, Reservation] = {}
         self._numbers: dict[str, int] = {}  # by token
@@ -102,7 +105,6 @@ class Reservations:
         self._due = inf  # no reservation is removed before
         self._pinned: dict[int, None] = {}  # the oldest first
         self._ended: OrderedDict[str, Ending] = OrderedDict()
-        self._tokens: list[str] = []  # to come
         self.inserts = 0  # since the store was opened
         self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
 
@@ -110,11 +112,9 @@ class Reservations:
         """Return the number of reservations held, including expired ones not yet removed."""
         return len(self._held)
 
-    def share(self, budget: MemoryBudget) -> None:
-        """Count their memory against a budget that others share, from now on."""
+    def close(self) -> None:
+        """Give their memory back to those who share it."""
         self._budget.used -= self.bytes
-        budget.used += self.bytes
-        self._budget = budget
 
     def widen(self, k: int) -> None:
         """Find reservations up to distance k from now on, if that is more than before."""
@@ -122,12 +122,12 @@ class Reservations:
             self._k = k
             if self._table is not None:
                 values, numbers = self._table.pairs()
-                self._table = Table(k)
+                self._table = Table(k, locked=False)
                 self._table.insert_many(values, numbers)
 
     def _age(self) -> None:
         """Put the young values into the table. Raises MemoryError, then nothing has changed."""
-        table = Table(self._k) if self._table is None else self._table
+        table = Table(self._k, locked=False) if self._table is None else self._table
         try:
             table.insert_many(self._young.values(), self._young)
         except MemoryError:
@@ -139,39 +139,33 @@ class Reservations:
 
     def reserve(
         self,
-        document: Document,
+        verdict: Verdict,
+        policy: Policy,
         *,
         now: float,
         seconds: float,
-        judged: object = None,
         token: str | None = None,
-    ) -> str:
-        """Reserve a page for some seconds and return the token of the reservation.
+    ) -> Verdict:
+        """Reserve a page for some seconds, and return its verdict with the token of the reservation.
 
-        Raises UsageError for a token that is not new (held, or ended), and TooManyReserved if there
-        is no memory; then nothing has changed.
+        A token that is given is one that knows() does not know. Raises TooManyReserved if there is no memory; then nothing
+        has changed.
         """
-        if token is not None and (token in self._numbers or token in self._ended):
-            raise UsageError(f"the token {token!r} was used before: make a new one for each page")
         if now >= self._due:
             self._sweep(now)
-        size = (
-            FIXED_BYTES
-            + getsizeof(document.key)
-            + getsizeof(document.domain)
-            + getsizeof(document.kind)
-        )
+        document = verdict.document
+        texts = document.key, document.domain, document.kind
+        size = FIXED_BYTES + sum(map(getsizeof, texts))
         budget = self._budget
         if self.bytes + size > budget.total - budget.used:
             self._make_room(size, now)
         number = self._count
         self._count += 1
         if token is None:
-            if not self._tokens:
-                self._draw_tokens()
-            token = self._tokens.pop()
+            token = OWN_TOKEN + secrets.token_hex(TOKEN_BYTES)
         expires = now + seconds
-        reservation = Reservation(token, number, document, expires, judged, size)
+        verdict = replace(verdict, token=token)
+        reservation = Reservation(number, verdict, policy, self.inserts, expires, size)
         if len(self._young) >= COMPARED:
             self._age()  # first: it is all that may fail
         self._young[number] = document.page.value
@@ -182,7 +176,7 @@ class Reservations:
         self._keys.setdefault(document.key, set()).add(number)
         if expires == inf:
             self._pinned[number] = None
-            return token
+            return verdict
         second = int(expires)
         expiring = self._expiring.get(second)
         if expiring is None:
@@ -191,13 +185,7 @@ class Reservations:
             self._due = self._seconds[0] + 1
         else:
             expiring[number] = None
-        return token
-
-    def _draw_tokens(self) -> None:
-        """Make tokens of 128 random bits; the system is asked for those of many at once."""
-        drawn = secrets.token_hex(TOKEN_DIGITS // 2 * DRAWN)
-        starts = range(0, len(drawn), TOKEN_DIGITS)
-        self._tokens = [OWN_TOKEN + drawn[i : i + TOKEN_DIGITS] for i in starts]
+        return verdict
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is removed."""
@@ -229,14 +217,9 @@ class Reservations:
         ]
         cut = False
         if self._table is not None:
-            ended = self._ended_there
-            matches = self._table.probe(value, limit=limit and limit + len(ended))
+            matches = self._table.probe(value, limit)
             cut = matches.cut and matches[-1].distance <= k
-            found += [
-                (m.distance, m.document)
-                for m in matches
-                if m.distance <= k and m.document not in ended
-            ]
+            found += [(m.distance, m.document) for m in matches if m.distance <= k]
         if not found:
             return Nearest()
         found.sort()
@@ -244,7 +227,7 @@ class Reservations:
             cut = cut or len(found) > limit
         near = Nearest(
             [
-                (held.document, distance)
+                (held.verdict.document, distance)
                 for distance, number in found[skip:limit]
                 if (held := self._held[number]).expires > now
             ]
@@ -283,9 +266,10 @@ class Reservations:
     def end_same(self, key: str, page: PageFingerprint, ending: Ending) -> None:
         """End every reservation with this key and the value and sketch of this page."""
         for number in list(self._keys.get(key, ())):
-            held = self._held[number]
+            held = self._held[number].verdict
             mine = held.document.page
             if (mine.value, mine.sketch) == (page.value, page.sketch):
+                assert held.token is not None
                 self.end(held.token, ending)
 
     def ending(self, token: str) -> Ending | None:
@@ -303,25 +287,24 @@ class Reservations:
         held = self._held[number]
         if number not in self._pinned:
             del self._expiring[int(held.expires)][number]
-            self._held[number] = msgspec.structs.replace(held, expires=inf)
+            self._held[number] = replace(held, expires=inf)
             self._pinned[number] = None
         return True
 
     def _take_out(self, number: int) -> Reservation:
         reservation = self._held[number]
-        if self._young.pop(number, None) is None:
-            self._ended_there[number] = reservation.document.page.value
+        document, token = reservation.verdict.document, reservation.verdict.token
+        assert token is not None
+        if self._young.pop(number, None) is None and self._table is not None:
+            self._table.remove(document.page.value, number)
             if len(self._held) == len(self._young) + 1:
-                self._table, self._ended_there = None, {}  # it was the last one there
-            elif len(self._ended_there) >= COMPARED:
-                self._clear_table()
+                self._table = None  # it was the last one there
         del self._held[number]
-        del self._numbers[reservation.token]
-        key = reservation.document.key
-        same_key = self._keys[key]
+        del self._numbers[token]
+        same_key = self._keys[document.key]
         same_key.discard(number)
         if not same_key:
-            del self._keys[key]
+            del self._keys[document.key]
         if number in self._pinned:
             del self._pinned[number]
         else:
@@ -329,12 +312,6 @@ class Reservations:
         self.bytes -= reservation.bytes
         self._budget.used -= reservation.bytes
         return reservation
-
-    def _clear_table(self) -> None:
-        """Remove from the table what has ended, all at once."""
-        assert self._table is not None
-        self._table.remove_many(self._ended_there.values(), self._ended_there)
-        self._ended_there = {}
 
     def _sweep(self, now: float) -> None:
         """Remove some reservations whose second is over."""

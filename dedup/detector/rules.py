@@ -4,7 +4,7 @@
     in flight -> those that this store decides about
 
 Only pages of one kind are compared, if both have a kind; in the scope "site" only those of one registrable domain. A page
-that is its site's template and nearly nothing else is `unread` (templates.py).
+that is its site's template and nearly nothing else is `unread` (dedup.store.templates).
 
 Invariant: leaving out a page means one match less, and so can only keep pages.
 """
@@ -14,25 +14,11 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
-from dedup.model.decision import UNREAD_ALIKE, decide, identity_of_pages
+from dedup.model.decision import decide, identity_of_pages, loosest
 from dedup.model.page import Document, Neighbour, PageFingerprint, Status, Verdict
 from dedup.model.policy import Policy
 
 NO_KEY = "\ud800"  # of a page that is only probed: not valid Unicode, so not a document's key
-
-
-def _comparable(
-    asked: Document, found: Iterable[tuple[Document, int]], policy: Policy
-) -> list[tuple[Document, int]]:
-    """Leave out the page itself, pages of another kind, and those outside of the scope."""
-    domain, kind, key = asked.domain, asked.kind, asked.key
-    return [
-        (other, distance)
-        for other, distance in found
-        if other.key != key
-        and (not kind or not other.kind or other.kind == kind)
-        and (policy.scope == "global" or (domain and other.domain == domain))
-    ]
 
 
 def near_duplicates(
@@ -44,28 +30,25 @@ def near_duplicates(
     compared with those of every kind. A page with the same key is the page itself, and left out; in the
     scope "site" so are pages of other domains, and all pages if the domain is "".
     """
-    others = _comparable(asked, found, policy)
-    alike = similarities(asked.page.sketch, [other.page.sketch for other, _ in others])
-    least = min(policy.similarity, policy.similarity_titled, policy.similarity_across)
-    if asked.page.unread:
-        least = min(least, UNREAD_ALIKE)
-    neighbours = [
-        _neighbour(asked, other, distance, similarity, policy)
-        for (other, distance), similarity in zip(others, alike, strict=True)
-        if similarity >= least  # not so nearly all of a crowd that is near only by value
+    page, domain, kind, key = asked.page, asked.domain, asked.kind, asked.key
+    others = [
+        (other, distance)
+        for other, distance in found
+        if other.key != key
+        and (not kind or not other.kind or other.kind == kind)
+        and (policy.scope == "global" or (domain and other.domain == domain))
     ]
-    return sorted(filter(None, neighbours), key=rank)
-
-
-def _neighbour(
-    asked: Document, other: Document, distance: int, similarity: float, policy: Policy
-) -> Neighbour | None:
-    """Return a page as a near-duplicate of the one that is asked about; None if it is none."""
-    same_site = other.domain == asked.domain if asked.domain and other.domain else None
-    if not decide(asked.page, other.page, distance, similarity, policy, same_site=same_site).near:
-        return None
-    said = identity_of_pages(asked.page, other.page, similarity) if same_site else "unknown"
-    return Neighbour(other, distance, similarity, said)
+    alike = similarities(page.sketch, [other.page.sketch for other, _ in others])
+    least = loosest(policy, unread=page.unread)
+    neighbours: list[Neighbour] = []
+    for (other, distance), similarity in zip(others, alike, strict=True):
+        if similarity < least:
+            continue  # as nearly all of a crowd that is near only by value
+        same_site = other.domain == domain if domain and other.domain else None
+        if decide(page, other.page, distance, similarity, policy, same_site=same_site).near:
+            said = identity_of_pages(page, other.page, similarity) if same_site else "unknown"
+            neighbours.append(Neighbour(other, distance, similarity, said))
+    return sorted(neighbours, key=rank)
 
 
 def unlike_any(page: PageFingerprint, policy: Policy) -> tuple[Status, str]:

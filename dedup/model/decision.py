@@ -19,7 +19,7 @@ from dedup.model.page import (
     identity_of,
     show_two_pictures,
 )
-from dedup.model.policy import Policy
+from dedup.model.recipes import NEVER, SIMILARITIES, Limits
 
 Rule = Literal["thing", "copy", "short", "unread", "distance", "similarity"]
 
@@ -45,7 +45,7 @@ def decide(
     b: PageFingerprint,
     distance: int,
     similarity: float,
-    policy: Policy,
+    limits: Limits,
     *,
     same_site: bool | None,
 ) -> Decision:
@@ -56,37 +56,50 @@ def decide(
     same_site   whether both are of one registrable domain; None: that is not known
 
     Two pages of one site that are of two things (by sku, gtin and the like, or beside little text by their identity and
-    pictures) are none, whatever their texts. Pages of fewer features than the policy's least are, if they are copies; those
+    pictures) are none, whatever their texts. Pages of fewer features than the least of the limits are, if they are copies; those
     of which the reader itself says that too little was read have no features, and are, too, if are_unread_twins() says so. A
     page that is unread for another reason has to be the same word for word, and show the same pictures; or, if its `least`
     says that it adds nothing new to its template, to have title and pictures in common, and so much of its text.
     """
     fewer = min(a.features, b.features)
-    same_title = same_site is True and a.title == b.title != 0
-    least = policy.least_similarity(fewer, same_site=same_site)
-    if same_title and fewer >= PICTURE_FEATURES:
-        least = policy.similarity_titled
+    same_title = same_site is True and a.identity >> 32 == b.identity >> 32 != 0
+    least = _least(limits, fewer, same_site, same_title)
     if same_site:
         least = max(least, a.least, b.least)
     if same_site and are_two_things(a, b):
         return Decision(False, "thing", least)
     unread = a.unread or b.unread
-    if fewer < policy.min_features:
-        copies = are_copies(a, b) or (
-            unread and same_site is True and are_unread_twins(a, b, similarity)
-        )
-        rule: Rule = "copy" if copies else "unread" if unread else "short"
-        return Decision(copies, rule, least)
-    if unread and (show_two_pictures(a, b) or not are_equal(a, b, similarity)):
+    if fewer < limits.min_features:
+        if are_copies(a, b) or (unread and same_site and are_unread_twins(a, b, similarity)):
+            return Decision(True, "copy", least)
+        return Decision(False, "unread" if unread else "short", least)
+    if unread and show_two_pictures(a, b):
+        return Decision(False, "unread", least)
+    if unread and not are_equal(a, b, similarity):
         own = max(a.least, b.least)
-        if not own or not same_title or show_two_pictures(a, b):
+        if not own or not same_title:
             return Decision(False, "unread", least)
         least = own
     if least > 1:
         return Decision(False, "unread" if unread else "short", least)
-    if distance > policy.distance:
+    if distance > limits.distance:
         return Decision(False, "distance", least)
     return Decision(similarity >= least, "similarity", least)
+
+
+def _least(limits: Limits, fewer: int, same_site: bool | None, same_title: bool) -> float:
+    """Return the similarity from which two pages are near-duplicates, by the features of the one with fewer."""
+    if fewer < limits.full_features and not (same_site and fewer >= limits.min_features):
+        return NEVER
+    if same_title and fewer >= PICTURE_FEATURES:
+        return limits.similarity_titled
+    return limits.similarity_across if same_site is False else limits.similarity
+
+
+def loosest(limits: Limits, *, unread: bool) -> float:
+    """Return the similarity from which some page may be a near-duplicate of one."""
+    least: float = min(getattr(limits, name) for name in SIMILARITIES)
+    return min(least, UNREAD_ALIKE) if unread else least
 
 
 def unread_keys(page: PageFingerprint) -> tuple[bytes, ...]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dedup.model.errors import EventInvalid, UsageError
-from dedup.model.forms import TIME_LIMIT, check_storable, is_storable, of_event, to_event
+from dedup.model.forms import TIME_LIMIT, check_storable, of_event, to_event
 from dedup.model.forms import Event as EventForm
 from dedup.model.names import check_namespace
 from dedup.model.page import Document
@@ -129,8 +129,7 @@ def decode_value(value: bytes) -> tuple[str, Document]:
             raise ValueError(f"version {r.v} - at `$.v`")
         _known_namespace(r.ns)
         document = of_event(r)
-        if not is_storable(document):
-            check_storable(document)
+        check_storable(document)
         return r.ns, document
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
         raise _invalid(value, error) from error

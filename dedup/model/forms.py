@@ -127,8 +127,8 @@ def _texts_fit(document: Document) -> bool:
     )
 
 
-def is_storable(document: Document) -> bool:
-    """Whether the fields of a document are within their bounds: what a store takes can be read again."""
+def check_storable(document: Document) -> None:
+    """Raise UsageError unless the fields of a document are within their bounds: what a store takes can be read again."""
     page = document.page
     is_short = (  # whatever its characters are
         len(document.key) <= FIELD_BYTES["key"] // 4
@@ -136,7 +136,7 @@ def is_storable(document: Document) -> bool:
         and len(document.kind) <= FIELD_BYTES["kind"] // 4
         and len(page.recipe) <= FIELD_BYTES["recipe"] // 4
     )
-    return not (
+    if (
         page.value >> 64  # a negative number leaves -1
         or page.identity >> 64
         or page.links >> 64
@@ -146,13 +146,7 @@ def is_storable(document: Document) -> bool:
         or (page.parts and len(page.parts) != PARTS_BYTES)
         or len(document.items) > ITEMS_BYTES
         or not (is_short or _texts_fit(document))
-    )
-
-
-def check_storable(document: Document) -> None:
-    """Raise UsageError for a document that is not storable; it names the fields."""
-    if not is_storable(document):
-        page = document.page
+    ):
         raise UsageError(
             f"the page {document.key[:200]!r} cannot be stored: value, identity and links are 0 to 2**64 - 1, thing to 2**32 - 1, "
             f"features to 2**63 - 1; a sketch has {SKETCH_BYTES} bytes, parts none or {PARTS_BYTES}, items up to "

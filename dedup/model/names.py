@@ -158,9 +158,8 @@ def _domain_of_host(host: str) -> str:
         except UnicodeError:  # not a name that a resolver would take; it still is a name
             if len(host.encode("utf-8", "surrogatepass")) > HOST_BYTES:
                 return ""
-    labels = host.rpartition("..")[2].lstrip(
-        "."
-    )  # what stands before an empty label is no part of a name
+    # what stands before an empty label is no part of a name
+    labels = host.rpartition("..")[2].lstrip(".")
     top = labels.rpartition(".")[2].lower()
     return _suffixes(_OTHER_SCRIPT if top.startswith("xn--") else top).privatesuffix(labels) or host
 
@@ -174,20 +173,15 @@ def _suffixes(top: str) -> "PublicSuffixList":
     """Return the public suffixes below a top-level domain: to take in all 7,000 would cost each crawl 30 ms."""
     from publicsuffixlist import PublicSuffixList
 
-    return PublicSuffixList("\n".join(_rules().get(top, ())), accept_unknown=False)
+    last = re.escape(top) or r"[^\s.]*[^\x00-\x7f][^\s.]*"
+    rules = re.findall(rf"^(?:[^\s/].*\.)?{last}[ \t]*$", _rules(), re.MULTILINE)
+    return PublicSuffixList("\n".join(rules), accept_unknown=False)
 
 
 @cache
-def _rules() -> dict[str, list[str]]:
-    """Return the rules of the public suffix list, without private ones, by top-level domain."""
+def _rules() -> str:
+    """Return the rules of the public suffix list, a line each, without private ones."""
     from publicsuffixlist import PSLFILE
 
-    lines = (
-        Path(PSLFILE).read_text("utf-8").partition("===BEGIN ICANN")[2].partition("===END ICANN")[0]
-    )
-    rules: dict[str, list[str]] = {}
-    for line in lines.lower().splitlines()[1:]:
-        if line and not line.startswith("//"):
-            top = line.rpartition(".")[2].rstrip()
-            rules.setdefault(top if top.isascii() else _OTHER_SCRIPT, []).append(line)
-    return rules
+    every = Path(PSLFILE).read_text("utf-8").partition("===BEGIN ICANN")[2]
+    return every.partition("===END ICANN")[0].lower()

@@ -462,11 +462,7 @@ def are_two_things(one: PageFingerprint, other: PageFingerprint) -> bool:
     pictures say so, and the heading or the words beside the text differ, too: on a page of a gallery, or a list of products,
     the text may be a contact block or a form to comment (docs/reference/fingerprint-spec.md, "Decision").
     """
-    return _have_two_numbers(one.thing, other.thing) or _are_two_pictures(one, other)
-
-
-def _are_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
-    return (
+    return _have_two_numbers(one.thing, other.thing) or (
         min(one.features, other.features) < PICTURE_FEATURES
         and show_two_pictures(one, other)
         and any(one.parts[PART[letter]] != other.parts[PART[letter]] for letter in "hb")

@@ -25,7 +25,7 @@ from msgspec import Meta
 from dedup.model.errors import UsageError
 from dedup.model.names import NAMESPACE, check_namespace
 from dedup.model.page import EXEMPTIONS
-from dedup.model.recipes import Recipe, recipe_of
+from dedup.model.recipes import SIMILARITIES, Limits, Recipe, recipe_of
 
 Scope = Literal["global", "site"]
 Preset = Literal["careful", "paper"]
@@ -213,33 +213,12 @@ SETTINGS = {setting.name: setting for setting in _ALL}
 PAPER_DISTANCE = 3  # of Manku, Jain and Das Sarma (WWW 2007)
 _UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
-NEVER = 2.0  # a similarity that no two texts have
 
+class Policy(Limits, frozen=True, kw_only=True):
+    """The limits in force, which pages are compared, and how long a page may be in flight."""
 
-class Policy(msgspec.Struct, frozen=True):
-    """When two pages are near-duplicates, and how long a page may be in flight.
-
-    The numbers are those of Recipe, which describes them.
-    """
-
-    distance: int
-    similarity: float
-    similarity_titled: float
-    similarity_across: float
-    min_features: int
-    full_features: int
     scope: Scope
     reservation_seconds: float
-
-    def least_similarity(self, features: int, *, same_site: bool | None) -> float:
-        """Return the similarity from which two pages are near-duplicates, NEVER for none.
-
-        features   that of the page with fewer
-        same_site  whether they are of one registrable domain; None: that is not known
-        """
-        if features < self.full_features and not (same_site and features >= self.min_features):
-            return NEVER
-        return self.similarity_across if same_site is False else self.similarity
 
 
 class OpenOptions(TypedDict, total=False):
@@ -308,20 +287,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def policy(self, recipe: Recipe) -> Policy:
         """Return the policy in force; what was left open is the recipe's."""
-        chosen, distance = _chosen(self.similarity), recipe.distance
+        limits = {name: getattr(recipe, name) for name in Limits.__struct_fields__}
         if self.similarity == "paper":
-            distance = PAPER_DISTANCE
+            limits |= {"distance": PAPER_DISTANCE, **dict.fromkeys(SIMILARITIES, 0.0)}
+        elif self.similarity not in {None, "careful"}:
+            limits |= dict.fromkeys(SIMILARITIES, float(self.similarity))
+        if self.distance is not None:
+            limits["distance"] = int(self.distance)
+        if self.min_features is not None:
+            limits["min_features"] = max(1, int(self.min_features))  # an unread page has 0
+        limits["full_features"] = max(limits["min_features"], recipe.full_features)
         return Policy(
-            _number(self.distance, distance),
-            recipe.similarity if chosen is None else chosen,
-            recipe.similarity_titled if chosen is None else chosen,
-            recipe.similarity_across if chosen is None else chosen,
-            least := max(
-                1, _number(self.min_features, recipe.min_features)
-            ),  # an unread page has 0
-            max(least, recipe.full_features),
-            self.scope,
-            float(self.reservation_seconds),
+            **limits, scope=self.scope, reservation_seconds=float(self.reservation_seconds)
         )
 
 
@@ -329,17 +306,6 @@ def age_seconds(text: str) -> int | None:
     """Return the seconds of an age (30d, 12h, 90m, 20s, or seconds), None for another text."""
     match = re.fullmatch(r"([0-9]{1,10})([smhd]?)", text)
     return int(match[1]) * _UNIT_SECONDS[match[2]] if match else None
-
-
-def _chosen(similarity: Similarity | None) -> float | None:
-    """Return the least similarity that was chosen; None: the recipe's."""
-    if similarity is None or similarity == "careful":
-        return None
-    return 0.0 if similarity == "paper" else float(similarity)
-
-
-def _number(given: int | None, usual: int) -> int:
-    return int(usual if given is None else given)
 
 
 def _check_number(name: str, value: object) -> None:

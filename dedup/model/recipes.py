@@ -16,15 +16,14 @@ NEWEST = "words-0-9"
 _RETIRED = tuple(f"words-0-{number}" for number in range(1, int(NEWEST.rpartition("-")[2])))
 
 
-class Recipe(msgspec.Struct, frozen=True):
-    """How pages are fingerprinted and when two are near-duplicates.
+NEVER = 2.0  # a similarity that no two texts have
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The numbers that make two pages near-duplicates: those of a recipe, and those in force (Policy).
 
     Similarities are estimated Jaccard similarities of the texts' 3-token shingles, 0 to 1.
 
-    id              for example "words-0-9"; with a secret "words-0-9.3f2a9c1e", where the digits
-                    identify the secret without giving it away
-    key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
-                    the id names a secret that was not given
     distance        k: greatest distance of value, in bits
     similarity      least similarity of two texts of one site (registrable domain)
     similarity_titled  and of one site and one title, where there is more than little text
@@ -33,14 +32,28 @@ class Recipe(msgspec.Struct, frozen=True):
     full_features   a page with fewer is compared inside its site only
     """
 
-    id: str
-    key: tuple[int, int] | None = (0, 0)
     distance: int = 8
     similarity: float = 0.875
     similarity_titled: float = 0.85
     similarity_across: float = 0.75
     min_features: int = 8
     full_features: int = 20
+
+
+SIMILARITIES = [name for name in Limits.__struct_fields__ if name.startswith("similarity")]
+
+
+class Recipe(Limits, frozen=True, kw_only=True):
+    """How pages are fingerprinted, and when two are near-duplicates.
+
+    id   for example "words-0-9"; with a secret "words-0-9.3f2a9c1e", where the digits identify the
+         secret without giving it away
+    key  the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when the id names a
+         secret that was not given
+    """
+
+    id: str
+    key: tuple[int, int] | None = (0, 0)
 
 
 def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe:
@@ -65,7 +78,7 @@ def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe
     if base != NEWEST:
         raise RecipeMismatch(f"unknown recipe {wanted!r}; this release knows {NEWEST!r}")
     if secret is None:
-        return Recipe(wanted, key=None if mark else (0, 0))
+        return Recipe(id=wanted, key=None if mark else (0, 0))
     if not secret:
         raise UsageError("the secret is empty; leave it out to use the public recipe")
     digest = blake2b(secret.encode(), digest_size=24, person=b"dedup-recipe").digest()
@@ -73,7 +86,7 @@ def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe
     if mark and keyed != wanted:
         raise RecipeMismatch(f"recipe {wanted!r} belongs to another secret than the one given")
     return Recipe(
-        keyed,
+        id=keyed,
         key=(int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")),
     )
 

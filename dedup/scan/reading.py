@@ -27,7 +27,6 @@ from typing import IO
 import msgspec
 
 from dedup.core.fingerprint import PageReading, fingerprint_text, read_page
-from dedup.detector.templates import Templates
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.forms import FIELD_BYTES
 from dedup.model.names import document_key, registrable_domain
@@ -48,6 +47,7 @@ from dedup.scan.values import (
     shown,
 )
 from dedup.scan.warc import read_wacz, read_warc
+from dedup.store.templates import Templates
 
 FILES = "files"  # the site of pages without a URL: the files of one input are of one site
 BATCH_RESULTS = 64

@@ -38,7 +38,6 @@ import msgspec
 from dedup.core.files import checked_line, read_checked, replace_file
 from dedup.detector import EmbeddedDetector
 from dedup.detector.detector import CROWD
-from dedup.detector.templates import Templates
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import AcceptedLayers
@@ -63,6 +62,7 @@ from dedup.scan.verdicts import ScanJudge, check_outputs, finish, to_line
 from dedup.store import Store, agreed_recipe
 from dedup.store.documents import Documents
 from dedup.store.store import DOCUMENTS
+from dedup.store.templates import Templates
 
 COMMIT_ROWS = 1024
 COMMIT_BYTES = 1 << 22

@@ -7,6 +7,7 @@ dedup/error/KIND for each page that it affected, and logged once for each kind; 
 import asyncio
 import logging
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from time import thread_time
@@ -26,27 +27,21 @@ FAULTS = (Exception, asyncio.CancelledError)
 _Result = TypeVar("_Result")
 
 
-class Counts:
-    """The counts of one crawl that are not in Scrapy's stats yet, and a meter of CPU time.
+class Counts(defaultdict[str, int]):
+    """What the stats dedup/NAME of one crawl lack until the next flush(), by NAME; and a meter of CPU time.
 
     Scrapy's stats are updated in batches, since updating them one by one would cost more than counting.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         """Count for a crawler."""
-        self.crawler = crawler
-        self.meter = Meter()
-        self._numbers: dict[str, int] = {}
-        self._once = SayOnce()
-
-    def add(self, name: str, number: int = 1) -> None:
-        """Add to the stat dedup/NAME; Scrapy's collector gets it with the next flush()."""
-        self._numbers[name] = self._numbers.get(name, 0) + number
+        super().__init__(int)
+        self.crawler, self.meter, self._once = crawler, Meter(), SayOnce()
 
     def fault(self, error: BaseException, consequence: str, number: int = 1) -> None:
         """Count an internal error for each page that it affected, and log it once for each kind."""
         kind = kind_of(error)
-        self.add(f"error/{kind}", number)
+        self[f"error/{kind}"] += number
         text = "[dedup] failed (%s); %s; further ones are only counted"
         # our own errors say what happened and what to do: no traceback adds to that
         traced = None if isinstance(error, DedupError) else error
@@ -54,10 +49,10 @@ class Counts:
 
     def flush(self) -> None:
         """Bring Scrapy's stats up to date."""
-        numbers, self._numbers = self._numbers, {}
         stats = self.crawler.stats
         assert stats is not None
-        for name, number in numbers.items():
+        while self:
+            name, number = self.popitem()
             stats.inc_value(f"dedup/{name}", number)
 
 

@@ -248,11 +248,11 @@ class _Output:
 
     def held(self) -> list[Any]:
         """Return what was held back when the callback raised, or we failed; it passes."""
-        found, self._output = [*self._held], None
+        found, output, self._output = [*self._held], self._output, None
         self._held.clear()
-        if found:
-            with guarded(self._session.counts, f"{self._response} is parsed, but not remembered"):
-                self._session.in_flight.items_yielded(self._response.request, found)
+        with guarded(self._session.counts, f"{self._response} is parsed, but not remembered"):
+            if output is not None:
+                output.note_items(found)
         return found
 
     def end(self, *, complete: bool) -> None:

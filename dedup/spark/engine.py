@@ -19,7 +19,6 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from dedup.detector.templates import Templates
 from dedup.model.errors import UsageError
 from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
@@ -40,6 +39,7 @@ from dedup.scan.values import Row as Verdict
 from dedup.scan.verdicts import check_outputs, count_other, count_row, finish, to_line
 from dedup.spark.fingerprints import FOUND, batches, ddl, found_row, unsigned
 from dedup.spark.verdicts import judge_pages
+from dedup.store.templates import Templates
 
 UNIT_SHIFT = 40  # results of a unit that have room in a position
 

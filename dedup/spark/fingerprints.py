@@ -11,12 +11,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from dedup.detector.templates import Templates
 from dedup.model.forms import FIELDS
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.scan.reading import learned, result_of
 from dedup.scan.values import Broken, Large, PageToJudge, RawPage, ReadingOptions, Result, Skipped
+from dedup.store.templates import Templates
 
 
 def fingerprint_pages(
@@ -109,7 +109,7 @@ FOUND = pa.schema(
         ("rest", pa.bool_()),
     ]
 )
-"""A record: kind is page, partly or unread (dedup.detector.templates), large, skipped or broken; the last four columns are for the last two.
+"""A record: kind is page, partly or unread (dedup.store.templates), large, skipped or broken; the last four columns are for the last two.
 
 page_identity is PageFingerprint.identity; the identity of VERDICT is Verdict's."""
 

@@ -6,7 +6,7 @@ documents.py        documents.mdb: records and transactions; its pages are verif
 index.py            finds documents by value (within k) and by key
 segmented_table.py  one table in memory and in files, the segments, for more than memory holds
 shared.py           each store is opened once in a process, and shared by its users
-site_blocks.py      the blocks of text of each site, counted
+templates.py        what is learned of the sites: their templates
 transfer.py         export and import
 verify.py           verification
 """

@@ -273,7 +273,7 @@ def _signed(name: bytes, body: bytes) -> bytes:
 def _body(name: bytes, record: bytes, whose: str) -> bytes:
     """Return the body of a record. Raises ValueError if its checksum is another."""
     body = record[CHECKSUM_BYTES:]
-    if _signed(name, body) != record:
+    if checksum(name + body) != record[:CHECKSUM_BYTES]:
         raise ValueError(f"{whose} checksum does not match")
     return body
 
@@ -282,7 +282,11 @@ def _body(name: bytes, record: bytes, whose: str) -> bytes:
 
 
 class Documents:
-    """The open file."""
+    """The open file.
+
+    state   what the store is, and where its ids and records stand
+    dirty   set while there is something to flush; urgent: a fold waits for it
+    """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open the file, whose structure is verified first, in time linear in its pages; and its journal.
@@ -292,7 +296,7 @@ class Documents:
         """
         self._path = path
         self._env: Any = None
-        self._state = StoreState(FORMAT, "", "")
+        self.state = StoreState(FORMAT, "", "")
         self._recent: dict[int, Document] = {}
         self._journal = Journal(path.parent)
         # Of the journal's entries that are not folded, by packed id: records that were added, removals, and those of
@@ -307,7 +311,8 @@ class Documents:
         self._count = self._removed_count = 0
         self._unflushed = True  # whether documents.mdb has a commit that is not flushed: an earlier process's, maybe
         self._fell_back = False
-        self.fold_waits = False  # whether the journal should be flushed at once
+        self.dirty = threading.Event()  # there is something to flush,
+        self.urgent = threading.Event()  # and a fold waits for it
         self._syncing = threading.Lock()
         self.unflushed_bytes = 0
         try:
@@ -348,7 +353,7 @@ class Documents:
             self._count_entries(txn)
         if record is None:
             raise ValueError("its state is missing")
-        self._state = decode_state(record)
+        self.state = decode_state(record)
         self._offsets = {} if noted is None else decode_offsets(noted)
 
     def _fall_back(self, fault: ValueError) -> None:
@@ -385,7 +390,7 @@ class Documents:
             for entry in aside:
                 self._replay(entry)
             # whether the end of the file that was set aside did not reach the disk
-            lost = self._unfolded and bool(current) and current[0].number > self._state.entries
+            lost = self._unfolded and bool(current) and current[0].number > self.state.entries
             for entry in () if lost else current:
                 self._replay(entry)
         except ValueError as error:
@@ -400,7 +405,7 @@ class Documents:
 
     def _replay(self, entry: JournalEntry) -> None:
         """Apply an entry to what is in memory, unless documents.mdb has it. Raises ValueError."""
-        state = self._state
+        state = self.state
         if entry.number < state.entries:
             return
         if not _follows(entry, state):
@@ -438,47 +443,22 @@ class Documents:
         if offsets:
             self._offsets = {**self._offsets, **offsets}
             self._offsets_changed = True
-        state = self._state
-        self._state = _replace(
+        state = self.state
+        self.state = _replace(
             state,
             next=state.next + len(records),
             records_sum=records_sum,
             entries=state.entries + 1,
         )
 
-    @property
-    def namespace(self) -> str:
-        """The namespace it was made for."""
-        return self._state.namespace
-
-    @property
-    def recipe(self) -> str:
-        """The id of the recipe of all its documents."""
-        return self._state.recipe
-
-    @property
-    def next_id(self) -> int:
-        """The id that the next document gets."""
-        return self._state.next
-
-    @property
-    def indexed(self) -> int:
-        """The id up to which the index on disk covers documents; 0: there is none."""
-        return self._state.indexed
-
     def __len__(self) -> int:
         """Return the number of documents."""
         return self._count
 
     @property
-    def removed_count(self) -> int:
-        """The number of documents removed since the index was last written."""
-        return self._removed_count
-
-    @property
     def unindexed(self) -> int:
         """The number of documents added or removed since the index was last written."""
-        return self.next_id - self.indexed + self.removed_count
+        return self.state.next - self.state.indexed + self._removed_count
 
     @property
     def file_bytes(self) -> int:
@@ -525,8 +505,11 @@ class Documents:
         recent = self._recent
         missing = [i for i in ids if i not in recent]
         if missing:
-            names = [*map(pack_number, missing)]
-            found = self._read(lambda txn: [self._document(txn, name) for name in names])
+            try:
+                with self._env.begin() as txn:
+                    found = [self._document(txn, i) for i in missing]
+            except (lmdb.Error, ValueError) as error:
+                raise self._error(error) from error
             if len(recent) + len(missing) > RECENT:
                 recent = self._recent = {i: recent[i] for i in ids if i in recent}
             recent.update(zip(missing, found, strict=True))
@@ -542,7 +525,7 @@ class Documents:
                 for name, record in self._records(txn, first):
                     document_id = unpack_number(name)
                     try:
-                        yield document_id, decode_record(name, record, self.recipe)
+                        yield document_id, decode_record(name, record, self.state.recipe)
                     except ValueError as error:
                         yield document_id, error
         except lmdb.Error as error:
@@ -587,12 +570,12 @@ class Documents:
 
         Raises StoreDamaged if one is not readable.
         """
-        step = max(1, self.next_id // count)
+        step = max(1, self.state.next // count)
 
         def read(txn: Any) -> list[Removal]:
             cursor = txn.cursor(self._documents)
             found = {}
-            for first in range(0, self.next_id, step):
+            for first in range(0, self.state.next, step):
                 if cursor.set_range(pack_number(first)):
                     found[cursor.key()] = cursor.value()
             if cursor.last():
@@ -622,7 +605,7 @@ class Documents:
         Offsets take the place of those noted for the same partitions. Returns the id of the first of
         the documents; the others' follow.
         """
-        state = self._state
+        state = self.state
         first = state.next
         if not (documents or removed or offsets):
             return first
@@ -630,10 +613,9 @@ class Documents:
         records, records_sum = encode_records(names, documents)
         changes = len(self._pending) + len(self._pending_removed)
         due = max(self._pending_bytes // FOLD_BYTES, changes // FOLD_CHANGES)
-        self.fold_waits = due >= FOLD_URGENT
         if due and (self._may_commit or due >= FOLD_LATEST):
             self._fold()
-            state = self._state
+            state = self.state
         records_sum ^= state.records_sum
         try:
             for removal in removed:
@@ -644,6 +626,10 @@ class Documents:
         entry = JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
         self.unflushed_bytes += self._journal.append(_encode(entry))
         self._note(names, records, removed, offsets, records_sum)
+        if not self.dirty.is_set():
+            self.dirty.set()
+        if due >= FOLD_URGENT:
+            self.urgent.set()
         return first
 
     def offsets(self) -> dict[int, int]:
@@ -656,7 +642,7 @@ class Documents:
         removed are the ids of the removals that were known before it was begun.
         """
         if not self._unfolded:  # the entry with which the journal goes on from the state before
-            state = self._state
+            state = self.state
             entry = JournalEntry(state.entries, state.records_sum, state.next, [])
             self.unflushed_bytes += self._journal.append(_encode(entry))
             self._note((), (), (), {}, state.records_sum)
@@ -675,13 +661,13 @@ class Documents:
             raise ValueError(f"document {unpack_number(name)} is missing")
         return bytes(record)
 
-    def _document(self, txn: Any, name: bytes) -> Document:
-        """Return the document of a packed id."""
+    def _document(self, txn: Any, document_id: int) -> Document:
+        name = document_id.to_bytes(8, "big")
         record = self._pending.get(name) or self._stored(txn, name)
         try:
-            return decode_record(name, record, self.recipe)
+            return decode_record(name, record, self.state.recipe)
         except ValueError as error:
-            raise ValueError(f"document {unpack_number(name)}: {error}") from error
+            raise ValueError(f"document {document_id}: {error}") from error
 
     def _add(self, txn: Any, names: Sequence[bytes], records: Sequence[bytes]) -> None:
         into = txn.cursor(self._documents)
@@ -740,7 +726,7 @@ class Documents:
                     self._put_pending(txn)
                     for name in known:
                         txn.delete(name, db=self._removed)
-                    state = _replace(self._state, **changes)
+                    state = _replace(self.state, **changes)
                     txn.put(b"state", encode_state(state), db=self._meta)
                 break
             except lmdb.MapFullError as error:
@@ -750,7 +736,7 @@ class Documents:
                 self._env.set_mapsize(map_bytes)
             except (lmdb.Error, ValueError) as error:
                 raise self._error(error) from error
-        self._state, self._unflushed = state, True
+        self.state, self._unflushed = state, True
         self._pending, self._pending_removed, self._gone = {}, {}, set()
         self._pending_bytes = 0
         self._offsets_changed = self._unfolded = False
@@ -903,23 +889,14 @@ class Flusher:
         """Start the thread; folder is the store's, for the log."""
         self._folder = folder
         self._documents = documents
-        self._dirty = threading.Event()
-        self._urgent = threading.Event()  # a fold waits, or the end
         self._ended = False
         self.error: Exception | None = None  # of the last flush
         self._thread = threading.Thread(target=self._run, name="dedup-flush", daemon=True)
         self._thread.start()
 
-    def wake(self) -> None:
-        """Flush soon; at once if a fold waits for it."""
-        if not self._dirty.is_set():
-            self._dirty.set()
-        if self._documents.fold_waits and not self._urgent.is_set():
-            self._urgent.set()
-
     def sync(self) -> None:
         """Flush now. Raises OSError."""
-        self._dirty.clear()
+        self._documents.dirty.clear()
         self._documents.sync()
 
     def raise_error(self) -> None:
@@ -931,15 +908,15 @@ class Flusher:
     def end(self) -> None:
         """End the thread and wait for it."""
         self._ended = True
-        self._urgent.set()
-        self._dirty.set()
+        self._documents.urgent.set()
+        self._documents.dirty.set()
         self._thread.join()
 
     def _run(self) -> None:
-        documents, urgent = self._documents, self._urgent
+        documents, urgent = self._documents, self._documents.urgent
         while True:
-            self._dirty.wait()
-            self._dirty.clear()
+            documents.dirty.wait()
+            documents.dirty.clear()
             latest = time.monotonic() + FLUSH_SECONDS
             while documents.unflushed_bytes < FLUSH_BYTES and time.monotonic() < latest:
                 if urgent.wait(FLUSH_PAUSE_SECONDS):

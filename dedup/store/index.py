@@ -95,13 +95,13 @@ class Index:
             self._removals = array("Q")
             self._open()
         if not read_only and self.values.unwritten >= TAIL_AT_OPEN:
-            self._freeze(documents.next_id)
+            self._freeze(documents.state.next)
             self._start()
 
     def _open(self) -> None:
         """Open both tables, and read the tail. Raises IndexUnusable, and StoreDamaged."""
         for name in (VALUES, KEYS):
-            if self.documents.indexed and not (self._folder / name).exists():
+            if self.documents.state.indexed and not (self._folder / name).exists():
                 raise IndexUnusable(f"{self._folder / name} is missing")
         self.values = self._table(VALUES, self.k)
         self.keys = self._table(KEYS, 0)
@@ -140,7 +140,7 @@ class Index:
             if isinstance(error, OSError) and error.errno not in _DAMAGE:
                 raise
             raise IndexUnusable(f"{path} is not readable ({error})") from error
-        if not self.documents.indexed <= table.note <= self.documents.next_id:
+        if not self.documents.state.indexed <= table.note <= self.documents.state.next:
             raise IndexUnusable(
                 f"{path} does not match documents.mdb (restored from another copy?)"
             )
@@ -245,7 +245,7 @@ class Index:
         try:
             if freeze:
                 with self._lock:
-                    self._freeze(self.documents.next_id)
+                    self._freeze(self.documents.state.next)
             self._write()
             while not self._ended and (self._frozen or self._merge(merged_most)):
                 self._write()
@@ -269,7 +269,7 @@ class Index:
             self.documents.sync()  # never an index on disk of documents that are not there
             for table in (self.values, self.keys):
                 table.write(covered, MERGED_AT_ONCE)
-            if covered == self.documents.indexed and not known:
+            if covered == self.documents.state.indexed and not known:
                 return  # as behind a merge: a commit would note nothing, and waits for the disk twice
             for begin in range(0, max(1, len(known)), REMOVALS_BATCH):
                 with self._lock:

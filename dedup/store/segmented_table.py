@@ -6,7 +6,7 @@
     write  -> the frozen tables become a segment, with small ones before it
     merge  -> the newest segments become one, without the removed pairs
 
-On disk it is a folder (docs/reference/store-format.md): segments, a saved table of the removed pairs, and
+On disk it is a folder (docs/reference/store-format.md): segments, another of the removed pairs, and
 manifest.json, a checked file (dedup/core/files.py) that lists them.
 
 Invariants:
@@ -65,7 +65,7 @@ STEP = 1 << 16  # pairs that are looked up together
 REMOVED_SHARE = 4  # a segment of which a quarter is removed is written again
 READERS = 4  # threads that verify files, each one of them
 NAME = "manifest.json"
-FORMAT, VERSION = "dedup segments", 2  # 1 numbered its files
+FORMAT, VERSION = "dedup segments", 3  # 2 had removed pairs in another form
 IN_MEMORY = 1 << 23  # bytes of a batch or a file that is made in memory; larger ones are mapped
 
 Pairs = tuple[Packed, Packed]  # values, and the document of each
@@ -112,54 +112,6 @@ class Segment:
         flags = ffi.from_buffer("uint8_t[]", found, require_writable=True)
         lib.ndd_segment_has(self.handle, pointer(values), pointer(documents), len(values), flags)
         return found
-
-
-class Segments:
-    """Several segments, searched in one native call, with a table in memory if one is given. One thread at a time."""
-
-    def __init__(self, segments: Sequence[Segment]) -> None:
-        self._segments = segments  # keeps the handles alive
-        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
-        self._count = len(segments)
-        self._answer, self._found = Answer(), ffi.new("uint64_t *")
-
-    def probe(self, value: int, k: int, limit: int = 0, table: Table | None = None) -> Matches:
-        """Return the matches within k of each place in turn, at most `limit` each unless that is 0."""
-        answer, found = self._answer, self._found
-        answer.query[0] = value
-        handle = ffi.NULL if table is None else table.handle
-        status = lib.ndd_segments_probe(
-            self._handles, self._count, handle, answer.query, 1, k, limit, answer.handle, found
-        )
-        if status != lib.NDD_OK:
-            check(status, f"probing {self._count} segments")
-        if not found[0]:  # as of most values
-            return Matches()
-        matches = answer.single(self._count + (table is not None))
-        if len(matches) > KEPT:
-            self._answer = Answer()  # in less memory
-        return matches
-
-    def probe_each(
-        self, values: Packed, k: int, limit: int = 0, table: Table | None = None
-    ) -> dict[int, Matches]:
-        """Return what probe() does for each of some values that has matches, by its index."""
-        answer, queries = Answer(), pointer(values)
-        handle = ffi.NULL if table is None else table.handle
-        status = lib.ndd_segments_probe(
-            self._handles,
-            self._count,
-            handle,
-            queries,
-            len(values),
-            k,
-            limit,
-            answer.handle,
-            self._found,
-        )
-        if status != lib.NDD_OK:
-            check(status, f"probing {self._count} segments")
-        return answer.each(len(values), self._count + (table is not None))
 
 
 def scratch_words(folder: Path, words: int) -> "memoryview[int]":
@@ -284,8 +236,8 @@ class SegmentedTable:
         version, and OSError.
         """
         self._folder = Folder(path, k, read_only=read_only)
-        self._segments = self._folder.segments
-        self._together = Segments(self._segments)
+        self._take(self._folder.segments)
+        self._answer, self._found = Answer(), ffi.new("uint64_t *")  # a single probe's
         self._pair = tuple(ffi.new("uint64_t[1]") for _ in range(3))  # append_one()'s
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
@@ -379,10 +331,20 @@ class SegmentedTable:
             most = 0
         else:
             most = limit if type(limit) is int and limit > 0 else limit_number(limit)
-        table = self._table if self.unwritten else None
+        table = self._table.handle if self.unwritten else ffi.NULL
+        segments, count = self._handles, len(self._segments)
         asked = most + 1 if most and self._gone else most  # of each place
         while True:
-            found = self._together.probe(value, self._k, asked, table)
+            answer, any_found = self._answer, self._found
+            answer.query[0] = value
+            status = lib.ndd_segments_probe(
+                segments, count, table, answer.query, 1, self._k, asked, answer.handle, any_found
+            )
+            if status != lib.NDD_OK:
+                check(status, f"probing {count} segments")
+            found = answer.single(count + bool(self.unwritten)) if any_found[0] else Matches()
+            if len(found) > KEPT:
+                self._answer = Answer()  # in less memory
             for frozen in self._frozen:
                 more = frozen.table.probe(value, asked or None)
                 cut = found.cut or more.cut
@@ -390,15 +352,13 @@ class SegmentedTable:
                 found.cut = cut
             if not found:
                 return found
-            left = self._not_removed(found)
+            left = self._not_removed(found) if self._gone else found
             # where some were left out, and others are removed: are enough left of each place?
             if not found.cut or not self._gone or asked > most + len(found) - len(left):
                 return nearest(left, most, cut=found.cut)
             asked *= 2
 
     def _not_removed(self, matches: Matches) -> Matches:
-        if not matches or not self._gone:
-            return matches
         values = array("Q", [match.value for match in matches])
         dead = self._removed.has(values, array("Q", [match.document for match in matches]))
         left = Matches(match for match, gone in zip(matches, dead, strict=True) if not gone)
@@ -411,9 +371,16 @@ class SegmentedTable:
         One native call searches all segments for all of them. Only a value that has more matches than the limit where
         some are removed is probed once more by itself.
         """
-        most = limit_number(limit)
-        table = self._table if self.unwritten else None
-        found = self._together.probe_each(values, self._k, most, table)
+        most, count = limit_number(limit), len(self._segments)
+        table = self._table.handle if self.unwritten else ffi.NULL
+        answer, queries = Answer(), pointer(values)
+        many = len(values), self._k, most
+        status = lib.ndd_segments_probe(
+            self._handles, count, table, queries, *many, answer.handle, self._found
+        )
+        if status != lib.NDD_OK:
+            check(status, f"probing {count} segments")
+        found = answer.each(len(values), count + bool(self.unwritten))
         for frozen in self._frozen:
             for i, more in frozen.table.probe_each(values, most).items():
                 cut = more.cut or (i in found and found[i].cut)
@@ -424,7 +391,8 @@ class SegmentedTable:
             if matches.cut and self._gone:
                 left = self.probe(int(values[i]), limit)
             else:
-                left = nearest(self._not_removed(matches), most, cut=matches.cut)
+                left = self._not_removed(matches) if self._gone else matches
+                left = nearest(left, most, cut=matches.cut)
             if left:
                 answers[i] = left
         return answers
@@ -469,7 +437,9 @@ class SegmentedTable:
             self._folder.delete()
 
     def _take(self, segments: tuple[Segment, ...]) -> None:
-        self._segments, self._together = segments, Segments(segments)
+        """Search these segments from now on, all in one native call."""
+        self._segments = segments  # keeps the handles alive
+        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
 
     def merge(self, most: int = MERGED_MOST) -> bool:
         """Merge the newest segments into one of at most `most` documents; return False if it is not worth it.
@@ -620,7 +590,7 @@ class TableManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     k         the greatest distance that its segments are made for
     note      the caller's number for what the files cover
     segments  from the oldest to the newest
-    removed   a saved table of the pairs that are in a segment and were removed, if there are any
+    removed   the file of the pairs that are in a segment and were removed, if there are any
     """
 
     k: int
@@ -760,7 +730,7 @@ def is_part(path: Path) -> bool:
 
 
 def own_checksum(path: Path) -> str:
-    """Return the checksum that a segment or a saved table ends with, as hex digits."""
+    """Return the checksum that a segment ends with, as hex digits."""
     with path.open("rb") as file:
         file.seek(-8, os.SEEK_END)
         return file.read().hex()

@@ -25,7 +25,7 @@ class SharedStore:
         self.users = 0
         self.left = False  # in a process forked since then: the store is the parent's
 
-    def save(self) -> None:
+    def end(self) -> None:
         """Write what is kept beside the store, which is closed then."""
 
 
@@ -83,7 +83,7 @@ def give_back(shared: SharedStore) -> None:
                 del _stores[shared.place]
             try:
                 if not shared.left:
-                    shared.save()
+                    shared.end()
             finally:
                 shared.store.close()
 

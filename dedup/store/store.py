@@ -166,8 +166,8 @@ class Store:
     def __init__(self, folder: Path, k: int, documents: Documents, lock: FolderLock) -> None:
         """Private: Store.open() makes stores."""
         self.path = folder
-        self.namespace = documents.namespace
-        self.recipe = documents.recipe
+        self.namespace = documents.state.namespace
+        self.recipe = documents.state.recipe
         self._documents = documents
         self._folder_lock = lock
         self._lock = threading.RLock()
@@ -221,10 +221,10 @@ class Store:
             documents = opened.enter_context(contextlib.closing(Documents(file)))
             if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
                 (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
-            recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
-            if documents.namespace != namespace:
+            recipe = agreed_recipe(folder, documents.state.recipe, recipe_id, secret)
+            if documents.state.namespace != namespace:
                 raise UsageError(
-                    f"the store {folder} belongs to the namespace {documents.namespace!r}, not to "
+                    f"the store {folder} belongs to the namespace {documents.state.namespace!r}, not to "
                     f"{namespace!r}"
                 )
             store = cls(folder, recipe.distance if k is None else k, documents, lock)
@@ -438,7 +438,6 @@ class Store:
                 known = there + index.find_many(new) if new else there
             removed: list[Removal] = [(i, d.page.value, digests[d.key]) for i, d in known]
             first = self._documents.change(documents, removed, offsets)
-            self._flusher.wake()
             try:
                 if removed:
                     index.remove(removed)
@@ -458,7 +457,7 @@ class Store:
         """Return the next `most` (id, document) with id >= first, by id; below 0 it is from the end."""
         with self._lock:
             self._check_open()
-            first = first if first >= 0 else max(0, self._documents.next_id + first)
+            first = first if first >= 0 else max(0, self._documents.state.next + first)
             return self._documents.batch(first, most)
 
     def latest(self, most: int) -> list[Document]:
@@ -481,7 +480,7 @@ class Store:
         at and the documents in all. Raises as insert() does.
         """
         first = looked_at = removed = 0
-        while (batch := self._remove_next(first, BATCH, seconds, math.inf)) is not None:
+        while (batch := self.forget_more_before(seconds, first, most=BATCH)) is not None:
             first = batch.last + 1
             looked_at += batch.looked_at
             removed += batch.removed
@@ -490,17 +489,13 @@ class Store:
         return removed
 
     def forget_more_before(
-        self, seconds: float, first: int, latest: float = math.inf
+        self, seconds: float, first: int, latest: float = math.inf, most: int = SMALL_BATCH
     ) -> Removed | None:
-        """Remove those inserted before a Unix time among some documents with id >= first; None at the end.
+        """Remove those inserted before a Unix time among the next `most` documents with id >= first; None at the end.
 
-        Those inserted after `latest`, too. It takes milliseconds, during which other threads wait. Raises
-        as insert() does.
+        Those inserted after `latest`, too. It is one transaction, and takes milliseconds, during which other threads wait.
+        Raises as insert() does.
         """
-        return self._remove_next(first, SMALL_BATCH, seconds, latest)
-
-    def _remove_next(self, first: int, most: int, seconds: float, latest: float) -> Removed | None:
-        """Do so among the next `most` documents with id >= first, in one transaction; None at the end."""
         with self._lock:
             self._check_writable()
             self._ready()  # before they are read: it may wait without the lock
@@ -536,12 +531,6 @@ class Store:
                 "documents_file_bytes": self._documents.file_bytes,
                 "tail_documents": self._documents.unindexed,
             }
-
-    def write_index(self) -> None:
-        """Write the index to disk, as close() does. The store stays in use while files are written."""
-        with self._lock:
-            index = self._ready()
-        index.write()
 
     def close(self) -> None:
         """Flush, write the index if 1000 documents or more changed since the last time, and close.

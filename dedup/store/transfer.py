@@ -77,7 +77,7 @@ def export_lines(folder: Path, fault: Fault, progress: Progress | None = None) -
             if isinstance(document, ValueError):
                 fault(document_id, str(document))
             else:
-                yield encode_line(documents.namespace, document)
+                yield encode_line(documents.state.namespace, document)
             if progress and done % STEP == 0:
                 progress(done, total)
         if progress:
@@ -87,7 +87,7 @@ def export_lines(folder: Path, fault: Fault, progress: Progress | None = None) -
 def held_recipe(folder: Path) -> str:
     """Return the recipe of the store in a folder. Nothing is written; raises as export_lines()."""
     with locked_documents(folder) as documents:
-        return documents.recipe
+        return documents.state.recipe
 
 
 def count_before(folder: Path, seconds: float) -> tuple[int, int]:

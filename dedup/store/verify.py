@@ -70,7 +70,7 @@ def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
 
     if index is None:
         try:
-            k = recipe_of(documents.recipe or None).distance
+            k = recipe_of(documents.state.recipe or None).distance
             index = Index(folder, documents, k, threading.RLock(), read_only=True)
         except IndexUnusable as error:
             problem(f"{error}; harmless, the index is rebuilt when the store is opened")
@@ -99,13 +99,19 @@ def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
         indexed()
         if done != total:
             problem(f"expected {total} documents, found {done}")
-        if last >= documents.next_id:
-            problem(f"the next id, {documents.next_id}, is already used")
+        if last >= documents.state.next:
+            problem(f"the next id, {documents.state.next}, is already used")
     except StoreDamaged as error:
         problem(str(error))
     covered = 0 if index is None else index.covered
     if progress:
         progress(done, total)
     return VerifyReport(
-        str(folder), documents.namespace, documents.recipe, total, covered, problems, count
+        str(folder),
+        documents.state.namespace,
+        documents.state.recipe,
+        total,
+        covered,
+        problems,
+        count,
     )

@@ -33,11 +33,11 @@ import msgspec
 
 from dedup.core.faults import Backoff, SayOnce
 from dedup.detector import AsyncDetector, Question
-from dedup.detector.templates import Templates
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.forms import to_headers
 from dedup.model.names import site_of
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
+from dedup.store.templates import Templates
 from dedup.wire.kafka import writer
 from dedup.wire.kafka.login import RecordRefused
 from dedup.wire.kafka.writer import Headers, Outgoing, Writer

@@ -8,7 +8,6 @@
  */
 #include "fuzz.h"
 #include "ndd_bulk.h"
-#include "../tests/saved_table.h"
 
 enum { PAIRS = 1 }; /* else operations */
 
@@ -61,16 +60,18 @@ static void must_probe(const ndd_table *table, const struct list *list, uint64_t
     }
 }
 
-static ndd_table *saved_and_loaded(ndd_table *table, uint32_t k, ndd_preset preset) {
-    uint64_t size = saved_size_of(table), note = 0;
-    uint8_t *bytes = malloc((size_t)size);
-    ndd_table *loaded = NULL;
-    const char *reason = NULL;
-    MUST(bytes != NULL && save_table(table, k, bytes, size) == NDD_OK);
-    MUST(ndd_table_load(bytes, size, k, preset, &loaded, &note, &reason) == NDD_OK && note == k);
-    free(bytes);
+static ndd_table *listed_and_made(ndd_table *table, uint32_t k, ndd_preset preset) {
+    static uint64_t values[MAX_PAIRS], documents[MAX_PAIRS];
+    ndd_table_stats stats;
+    ndd_table *made;
+    uint64_t inserted;
+    ndd_table_stats_get(table, &stats);
+    ndd_table_list(table, values, documents);
+    MUST(ndd_table_open(k, preset, &made) == NDD_OK);
+    MUST(ndd_table_insert(made, values, documents, (size_t)stats.documents, &inserted) == NDD_OK);
+    MUST(inserted == stats.documents);
     ndd_table_close(table);
-    return loaded;
+    return made;
 }
 
 /* Each operation is 4 bytes: what, a document, and two that choose bits of the value. */
@@ -101,9 +102,9 @@ static void fuzz_operations(const uint8_t *bytes, size_t n, uint32_t k, ndd_pres
             must_probe(table, &list, value, k, bytes[i] & 3, answer);
         } else if (bytes[i] == 254) { /* makes an index, so that few operations reach it */
             MUST(ndd_table_reserve(table, UINT64_C(600) << (bytes[i + 1] & 3)) == NDD_OK);
-        } else { /* goes on as another table that was loaded, for another k */
+        } else { /* goes on as another table of the pairs it lists, for another k */
             k = bytes[i + 1] & 15;
-            table = saved_and_loaded(table, k, (ndd_preset)((bytes[i + 1] >> 4) % 2));
+            table = listed_and_made(table, k, (ndd_preset)((bytes[i + 1] >> 4) % 2));
         }
     }
     must_be_valid(table);

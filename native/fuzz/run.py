@@ -29,12 +29,10 @@ NATIVE = tuple(
 CORPUS, FOUND = Path("build/corpus"), Path("build/fuzz-findings")
 MAX_BYTES = {
     "reader": 1 << 20,
-    "load": 1 << 16,
     "segment": 1 << 16,
     "lmdb": 1 << 16,
     "hash": 1 << 12,
     "table": 1 << 13,
-    "crowd": 1 << 13,
 }
 TIMEOUT_SECONDS = 25  # of one input; a reader with sanitizers reads a megabyte in far less
 RSS_MB = 2048

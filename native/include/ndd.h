@@ -15,7 +15,7 @@
  *   - Nothing here reads a file, a clock, an environment variable or a global that changes, and
  *     nothing prints. Bytes come in, values go out, the same on every machine and endianness.
  *   - Any bytes are safe: time is linear in their number, memory bounded by a multiple of it (40 for
- *     pages, words kept included; 32 for saved tables).
+ *     pages, words kept included; 24 for segments, ndd_bulk.h).
  */
 #ifndef NDD_H
 #define NDD_H
@@ -36,10 +36,10 @@ typedef enum ndd_status {
     NDD_NO_MEMORY = 1,    /* an allocation failed; the handle is unchanged */
     NDD_BAD_ARGUMENT = 2, /* an argument outside what the function states */
     NDD_BAD_DISTANCE = 3, /* k outside 0..15 */
-    NDD_TRUNCATED = 4,    /* a saved table ends before its content does */
-    NDD_DAMAGED = 5,      /* a saved table's bytes are not those that were saved */
-    NDD_BAD_FORMAT = 6,   /* not a saved table */
-    NDD_BAD_VERSION = 7,  /* a saved table of a format version this library does not read */
+    NDD_TRUNCATED = 4,    /* a segment ends before its content does */
+    NDD_DAMAGED = 5,      /* a segment's bytes are not those that were written */
+    NDD_BAD_FORMAT = 6,   /* not a segment */
+    NDD_BAD_VERSION = 7,  /* a segment of a format version this library does not read */
     NDD_TOO_LARGE = 8     /* more than this structure can hold or this machine can address */
 } ndd_status;
 
@@ -307,14 +307,8 @@ const uint8_t *ndd_answer_cut(const ndd_answer *answer);
 void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
 
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
- * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
+ * one does not hold. For tests and fuzzers. */
 ndd_status ndd_table_validate(const ndd_table *table, const char **reason);
-
-/* Makes a table of saved bytes, for any k. Every byte is covered by a checksum; bytes that are cut,
- * altered or of another format or version are refused with the matching status, and *reason
- * (static, never NULL after an error) says what was found. */
-ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
-                          ndd_table **table, uint64_t *note, const char **reason);
 
 /* For each of n pairs, found[i] is 1 if the table holds it, else 0. */
 void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_t *documents,
@@ -324,36 +318,9 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents);
 
 /* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. scratch is memory
- * for 2 n numbers; with NULL it is allocated. */
+ * for 2 n numbers; with NULL it is allocated. (A segment of all pairs, for k = 0, is a table saved: ndd_bulk.h.) */
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, uint64_t *scratch,
                           size_t *distinct);
-
-/*
- * A saved table of pairs in that order, as bytes: its size, and the bytes into a buffer of that size. note is a number
- * of the caller's that ndd_table_load returns. A table has one saved form, whatever its history, machine or k.
- *
- * Format version 1; numbers are unsigned and little-endian. V distinct values, P pairs, S values with several documents:
- *
- *       0   8    "NDDTABLE"
- *       8   4    version, 1
- *      12   4    0
- *      16   8    note
- *      24   24   V, P, S, 8 bytes each; V is at most 2^31 - 2
- *      48   8    0
- *      56   8    XXH64, seed 0, of the 56 bytes before it
- *      64   8 V  the values, ascending
- *           16 S for each value with several documents, in their order: its index, and the number of its documents
- *           8 P  the documents of the first value, of the next, and so on; those of one value ascending
- *           8    XXH64 of all bytes before it
- *
- * A reader refuses another magic (NDD_BAD_FORMAT), another version (NDD_BAD_VERSION), fewer bytes (NDD_TRUNCATED), a
- * greater V (NDD_TOO_LARGE), and all else that is not exactly this (NDD_DAMAGED). Checksums find damage, not malice:
- * order and sums are checked, too.
- */
-ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
-                                uint64_t *size);
-ndd_status ndd_pairs_save(const uint64_t *values, const uint64_t *documents, size_t n, uint64_t note,
-                          uint8_t *bytes, uint64_t size);
 
 /* cffi: end */
 

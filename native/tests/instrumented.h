@@ -30,7 +30,6 @@ void *failing_realloc(void *p, size_t n);
 #define realloc failing_realloc
 #define NDD_COUNT_STEPS(n) (probe_steps += (n))
 #define NDD_WITHOUT_LANES without_lanes
-#define NDD_SEGMENT_CROWD 64 /* so that few values make a crowded bucket */
 #endif
 
 #endif

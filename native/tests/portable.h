@@ -4,9 +4,6 @@
 #ifndef PORTABLE_H
 #define PORTABLE_H
 
-#define bit_counter_add8 portable_bit_counter_add8
-#define bit_counter_finish portable_bit_counter_finish
-#define bit_counter_majority portable_bit_counter_majority
 #define block_list_pass portable_block_list_pass
 #define blocks_weigh portable_blocks_weigh
 #define character_reference portable_character_reference

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash/hash.h"
 #include "instrumented.h"
 #include "table/documents.h"
 #include "values.h"
@@ -164,7 +165,59 @@ static void test_a_place_with_one_document_left_gives_its_set_back(void) {
     documents_close(&documents, N);
 }
 
+static void test_a_trie_is_an_ordered_set_under_any_changes(void) {
+    enum { N = 4096 };
+    static uint8_t there[N];
+    for (int kind = 0; kind < 4; kind++) {
+        struct trie trie;
+        uint64_t count = 0;
+        memset(there, 0, sizeof there);
+        trie_open(&trie);
+        for (int step = 0; step < 30000; step++) {
+            /* Grows to most of them, then shrinks to few. */
+            uint64_t i = step < N ? (uint64_t)step : below(N);
+            uint64_t number = kind == 0   ? i
+                              : kind == 1 ? hash_mix(i)
+                              : kind == 2 ? UINT64_MAX - (i << (i % 40))
+                                          : (i & 63) << 58 | i >> 6;
+            if (kind == 2) number = i < 2048 ? UINT64_MAX - i : i << 30;
+            if (there[i] && (step > 12000 || below(2))) {
+                CHECK(trie_has(&trie, number) && trie_remove(&trie, number));
+                there[i] = 0;
+                count--;
+            } else if (!there[i] && step < 20000) {
+                CHECK(!trie_has(&trie, number) && !trie_remove(&trie, number));
+                CHECK(trie_make_room(&trie, number) == NDD_OK);
+                trie_put(&trie, number);
+                there[i] = 1;
+                count++;
+            }
+            CHECK(trie.count == count);
+            if (step % 500 != 0) continue;
+            CHECK(trie_validate(&trie) == NULL);
+            uint64_t from = 0, seen = 0, before = 0;
+            uint32_t length;
+            const uint64_t *run;
+            while ((run = trie_run(&trie, from, &length)) != NULL) {
+                for (uint32_t at = 0; at < length; at++, seen++) {
+                    CHECK(run[at] >= from && (seen == 0 || run[at] > before));
+                    before = run[at];
+                }
+                if (before == UINT64_MAX) break;
+                from = before + 1;
+            }
+            CHECK(seen == count);
+        }
+        for (uint64_t i = 0; i < 1000; i++) { /* room alone changes nothing that is found */
+            CHECK(trie_make_room(&trie, random_bits(&random_state)) == NDD_OK);
+        }
+        CHECK(trie_validate(&trie) == NULL && trie.count == count);
+        trie_close(&trie);
+    }
+}
+
 int main(void) {
+    test_a_trie_is_an_ordered_set_under_any_changes();
     test_places_keep_their_documents_with_and_without_memory();
     test_documents_in_order_of_insertion_take_no_memory_of_their_own();
     test_a_place_with_one_document_left_gives_its_set_back();

@@ -1,7 +1,7 @@
 /*
  * The golden vectors (tests/golden), held against this build of the core.
  *
- * The rule they prove: a fingerprint and a saved table are the same on every machine, compiler and
+ * The rule they prove: a fingerprint and a segment are the same on every machine, compiler and
  * endianness. `make test-endian` runs this for a big-endian processor.
  */
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "check.h"
 #include "hash/hash.h"
 #include "ndd.h"
-#include "saved_table.h"
+#include "segments.h"
 
 struct bytes {
     const uint8_t *at;
@@ -117,26 +117,8 @@ static void test_pages(void) {
     }
 }
 
-/* The golden bytes are what their table is saved as, and are read. */
-static void test_saved_table(void) {
-    static const uint64_t values[3] = {UINT64_MAX, 1, 1}, documents[3] = {0, 9, 7};
-    uint8_t saved[256];
-    ndd_table *table, *loaded;
-    uint64_t inserted, note;
-    const char *reason;
-    CHECK(ndd_table_open(7, NDD_AUTO, &table) == NDD_OK);
-    CHECK(ndd_table_insert(table, values, documents, 3, &inserted) == NDD_OK && inserted == 3);
-    CHECK(saved_size_of(table) == golden_table.n && golden_table.n <= sizeof saved);
-    CHECK(save_table(table, 5, saved, golden_table.n) == NDD_OK);
-    CHECK(memcmp(saved, golden_table.at, golden_table.n) == 0);
-    CHECK(ndd_table_load(golden_table.at, golden_table.n, 3, NDD_AUTO, &loaded, &note, &reason) == NDD_OK);
-    CHECK(note == 5);
-    ndd_table_close(loaded);
-    ndd_table_close(table);
-}
-
-/* A greater table: its bytes have the hash they had on the machine where this was written. */
-static void test_saved_table_of_many(void) {
+/* A segment of many pairs: its bytes have the hash they had on the machine where this was written. */
+static void test_segment_of_many(void) {
     enum { N = 20000 };
     static uint64_t values[N], documents[N];
     unsigned long long state = 11;
@@ -144,17 +126,13 @@ static void test_saved_table_of_many(void) {
         values[i] = i % 7 == 6 ? values[i - 3] : random_bits(&state);
         documents[i] = i % 5 == 4 ? random_bits(&state) : i;
     }
-    ndd_table *table;
-    uint64_t inserted;
-    CHECK(ndd_table_open(6, NDD_AUTO, &table) == NDD_OK);
-    CHECK(ndd_table_insert(table, values, documents, N, &inserted) == NDD_OK && inserted == N);
-    uint64_t size = saved_size_of(table);
-    uint8_t *saved = malloc((size_t)size);
-    CHECK(saved != NULL && save_table(table, N, saved, size) == NDD_OK);
-    uint64_t found = ndd_hash_fnv1a(saved, (size_t)size);
-    CHECK(found == UINT64_C(0xce6324ae6cda2d3e));
-    free(saved);
-    ndd_table_close(table);
+    struct pairs pairs = {values, documents, N};
+    uint64_t size;
+    CHECK(ndd_sort_pairs(values, documents, N, NULL, &pairs.n) == NDD_OK && pairs.n == N);
+    uint8_t *bytes = write_segment(&pairs, 6, N, &size);
+    uint64_t found = ndd_hash_fnv1a(bytes, (size_t)size);
+    CHECK(found == UINT64_C(0x49ddc5ed9c02afb3));
+    free(bytes);
 }
 
 int main(void) {
@@ -165,8 +143,7 @@ int main(void) {
     test_targets();
     test_texts();
     test_pages();
-    test_saved_table();
-    test_saved_table_of_many();
+    test_segment_of_many();
     ndd_reader_close(reader);
     return 0;
 }

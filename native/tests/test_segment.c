@@ -139,21 +139,6 @@ static void test_a_hot_neighbourhood_costs_about_what_it_answers(void) {
     }
 }
 
-static void test_the_centre_of_a_shell_costs_next_to_nothing(void) {
-    enum { N = 1 << 16 };
-    static uint64_t values[N];
-    uint64_t centre = random_bits(&random_state), matches;
-    for (size_t i = 0; i < N;) { /* 4 to some 30 bits away from it */
-        uint64_t difference = random_bits(&random_state) & random_bits(&random_state);
-        if (i & 1) difference &= random_bits(&random_state);
-        if (count_bits(difference) > 3) values[i++] = centre ^ difference;
-    }
-    CHECK(count_steps(values, N, 3, centre, &matches) < 400 && matches == 0);
-    CHECK(count_steps(values, N, 3, ~centre, &matches) < 400 && matches == 0);
-    CHECK(count_steps(values, N, 6, centre ^ 1, &matches) > 0); /* and what matches is found */
-    CHECK(matches > 0);
-}
-
 static void test_the_extremes_cost_no_more_than_others(void) {
     enum { N = 1 << 15 };
     static uint64_t values[N];
@@ -327,7 +312,6 @@ int main(void) {
     test_a_probe_finds_what_a_scan_finds();
     test_larger_segments_have_keys();
     test_a_hot_neighbourhood_costs_about_what_it_answers();
-    test_the_centre_of_a_shell_costs_next_to_nothing();
     test_the_extremes_cost_no_more_than_others();
     test_every_processor_finds_the_same();
     test_segments_are_probed_together_as_each_alone();

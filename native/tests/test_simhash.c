@@ -48,6 +48,12 @@ static void test_against_plain_counters(void) {
     uint64_t value;
     CHECK(ndd_simhash_weighted(hashes, most, 3, &value) == NDD_OK);
     CHECK(value == plain(hashes, most, 3));
+    for (int i = 0; i < 3000; i++) { /* a little more than small */
+        hashes[i] |= 0xff;
+        weights[i] = NDD_SIMHASH_SMALL + 1;
+    }
+    CHECK(ndd_simhash_weighted(hashes, weights, 3000, &value) == NDD_OK);
+    CHECK(value == plain(hashes, weights, 3000));
     CHECK(ndd_simhash_weighted(hashes, weights, ((size_t)1 << 31) + 1, &value) == NDD_TOO_LARGE);
 }
 
@@ -58,14 +64,18 @@ static void test_small_weights_each_way(void) {
     unsigned long long state = 11;
     simhash_way ways[NDD_SIMHASH_WAYS];
     int count = simhash_ways(ways);
-    CHECK(count <= NDD_SIMHASH_WAYS);
+    CHECK(count >= 1 && count <= NDD_SIMHASH_WAYS);
     for (int i = 0; i < 1000; i++) hashes[i] = random_bits(&state);
     for (int heavy = 0; heavy < 2; heavy++) {
+        for (int i = 0; heavy && i < 1000; i++) hashes[i] |= 0xff; /* their sums are the greatest */
         for (int i = 0; i < 1000; i++) {
             weights[i] = heavy ? NDD_SIMHASH_SMALL : (uint32_t)(random_bits(&state) % (NDD_SIMHASH_SMALL + 1));
         }
         for (size_t n = 0; n <= 1000; n += n < 130 ? 1 : 87) {
-            for (int way = 0; way < count; way++) CHECK(ways[way](hashes, weights, n) == plain(hashes, weights, n));
+            for (int way = 0; way < count; way++) {
+                CHECK(ways[way](hashes, weights, 1, n) == plain(hashes, weights, n));
+                CHECK(ways[way](hashes, weights, 0, n) == plain(hashes, NULL, n) || weights[0] == 0);
+            }
         }
     }
 }

@@ -7,7 +7,6 @@
 #include "ndd_bulk.h"
 #include "table/table.h"
 #include "table_oracle.h"
-#include "saved_table.h"
 
 static void test_an_insert_without_memory_keeps_what_it_counts(void) {
     static uint64_t values[1500], documents[1500];
@@ -48,12 +47,8 @@ static void test_every_other_call_without_memory_leaves_its_handles_as_they_were
     ndd_answer *answer;
     ndd_pairs *pairs;
     ndd_table_stats before, after;
-    uint64_t size = saved_size_of(table), note;
-    uint8_t *bytes = malloc((size_t)size);
-    const char *reason;
-    CHECK(bytes != NULL && save_table(table, 1, bytes, size) == NDD_OK);
     memcpy(queries, values, sizeof queries);
-    for (int call = 0; call < 9; call++) {
+    for (int call = 0; call < 7; call++) {
         int64_t fail_at = 0;
         for (ndd_status status = NDD_NO_MEMORY; status != NDD_OK; fail_at += 1 + fail_at / 8) {
             CHECK(ndd_answer_open(&answer) == NDD_OK && ndd_pairs_open(&pairs) == NDD_OK);
@@ -67,10 +62,8 @@ static void test_every_other_call_without_memory_leaves_its_handles_as_they_were
             case 1: status = ndd_answer_open(&opened_answer); break;
             case 2: status = ndd_pairs_open(&opened_pairs); break;
             case 3: status = ndd_table_probe(table, queries, 300, 0, answer); break;
-            case 4: status = save_table(table, 1, bytes, size); break;
-            case 5: status = ndd_table_load(bytes, size, 6, NDD_AUTO, &other, &note, &reason); break;
-            case 6: status = ndd_find_all(values, N, 3, pairs); break;
-            case 7: status = ndd_find_clusters(values, N, 3, labels); break;
+            case 4: status = ndd_find_all(values, N, 3, pairs); break;
+            case 5: status = ndd_find_clusters(values, N, 3, labels); break;
             default: status = ndd_table_reserve(table, N * 4);
             }
             allocations_left = -1;
@@ -86,7 +79,6 @@ static void test_every_other_call_without_memory_leaves_its_handles_as_they_were
         }
         CHECK(fail_at > 1);
     }
-    free(bytes);
     ndd_table_close(table);
 }
 

@@ -7,7 +7,7 @@
 #include "design/bucket_layout.h"
 #include "hash/set_sum.h"
 #include "table/numbers.h"
-#include "table/table_crowd.h"
+#include "table/table_lines.h"
 #include "values.h"
 
 static void test_checksum_agrees_with_published_implementations(void) {
@@ -58,7 +58,7 @@ static void test_lines_hold_any_entries_for_any_key(void) {
         block_set(&block, masks[m / 4], 0, 0);
         block.lines = 1 + (uint32_t)m % NDD_MAX_BUCKET_LINES;
         if (block.bits > 20 && block.lines > 1) continue; /* memory enough for one */
-        CHECK(lines_open(&lines, &block, 64, 3, &table_crowds) == NDD_OK);
+        CHECK(lines_open(&lines, &block) == NDD_OK);
         CHECK(lines.inside <= NDD_BUCKET_MOST && bucket_entries(block.bits, block.lines) == lines.inside);
         for (size_t i = 0; i < N; i++) { /* all in two buckets */
             values[i] = (random_bits(&random_state) & ~block.mask) | (below(2) ? block.mask : 0);
@@ -68,7 +68,7 @@ static void test_lines_hold_any_entries_for_any_key(void) {
             CHECK(rest >> (64 - block.bits) == 0 && bucket >> block.bits == 0);
             CHECK(quotient_value(&lines.quotient, bucket, rest) == values[i]);
             union line *line = lines_at(&lines, bucket);
-            CHECK(lines_make_room(&lines, line, rest) == NDD_OK);
+            CHECK(lines_make_room(&lines, line) == NDD_OK);
             lines_put(&lines, line, rest);
         }
         for (size_t left = N; left-- > 0;) {

@@ -79,7 +79,6 @@ simhashes = [  # weights that are no integers are made ones by Python
 targets = [target_row(v) for v in golden["targets"]]
 texts = [page_row(v, v["text"].encode(), None) for v in golden["texts"]]
 pages = [page_row(v, (folder / v["file"]).read_bytes(), v["url"]) for v in golden["pages"]]
-table = blob(bytes.fromhex((folder / "table.hex").read_text(encoding="utf-8")))
 secret = golden["secrets"][0]
 
 output.write_text(
@@ -94,7 +93,6 @@ output.write_text(
             array("struct golden_target", "golden_targets", targets),
             array("struct golden_page", "golden_texts", texts),
             array("struct golden_page", "golden_pages", pages),
-            f"static const struct bytes golden_table = {table};",
             "",
         ]
     ),

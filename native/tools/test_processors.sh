@@ -2,7 +2,7 @@
 # The C tests on other processors, emulated: test_processors.sh BUILD_FOLDER PYTHON [PROCESSOR ...].
 #
 # s390x is 64-bit and big-endian, powerpc 32-bit and big-endian (no 128-bit product), aarch64 what
-# many servers are. The golden vectors must come out alike on all: fingerprints and saved tables are
+# many servers are. The golden vectors must come out alike on all: fingerprints and segments are
 # the same on every machine. Needs cmake, ninja, Debian's cross compilers and qemu-user; as root it
 # installs the latter two.
 set -eu

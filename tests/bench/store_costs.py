@@ -113,7 +113,7 @@ def judge(folder, k, requests):
     figures["s to open after kill -9, of CPU"] = time.process_time() - cpu
     anonymous, mapped = memory_of()
     store = detector._store
-    store.write_index()  # what was read is on disk, too, and merged
+    store._index.write()  # what was read is on disk, too, and merged
     info, n = detector.info(), len(detector)
     lines = (folder / "fill.jsonl").read_bytes().splitlines()
     filled = [msgspec.json.decode(line, type=Interval) for line in lines]
@@ -159,7 +159,7 @@ def paced(folder, rate, seconds):
     with Store.open(folder, NAMESPACE) as store:
         for first in range(0, PACED, BATCH):
             store.apply([(each.key, each) for each in documents_of(first, BATCH)], {})
-        store.write_index()
+        store._index.write()
         store.sync()
         changes, took = documents_of(PACED, rate * seconds), 0.0
         written, cpu, began = _written(), time.process_time(), time.monotonic()

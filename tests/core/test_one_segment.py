@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from segment_data import ALL, numbered, spread, stats_of, write_segment
+from segment_data import ALL, numbered, probe_segment, spread, stats_of, write_segment
 
 from dedup.core.table import Table
 from dedup.model.errors import UsageError
-from dedup.store.segmented_table import Segment, Segments
+from dedup.store.segmented_table import Segment
 
 
 def test_the_bytes_are_those_of_the_specification(tmp_path):
@@ -48,11 +48,10 @@ def test_a_segment_answers_as_the_table_of_its_pairs(tmp_path, k, spread_over):
         table = Table(smaller)
         table.insert_many(values, documents)
         for limit in (0, 1, 10):
-            found = Segments([segment]).probe_each(queries, smaller, limit)
+            found = probe_segment(segment, queries, smaller, limit)
             expected = table.probe_each(queries, limit)
             assert found == expected
             assert [found[i].cut for i in expected] == [expected[i].cut for i in expected]
-        assert Segments([segment]).probe(int(values[0]), smaller) == table.probe(int(values[0]))
 
 
 def test_a_static_segment_takes_at_most_13_bytes_a_fingerprint(tmp_path):
@@ -65,8 +64,8 @@ def test_a_static_segment_takes_at_most_13_bytes_a_fingerprint(tmp_path):
 def test_a_distance_beyond_a_segments_design_is_refused(tmp_path):
     """It would not be exact."""
     write_segment(tmp_path / "s", [1], [1], 3)
-    with pytest.raises(UsageError, match="probing 1 segments: .*distance"):
-        Segments([Segment(tmp_path / "s")]).probe(1, 4)
+    with pytest.raises(UsageError, match="probing a segment: .*distance"):
+        probe_segment(Segment(tmp_path / "s"), np.ones(1, np.uint64), 4)
 
 
 @pytest.mark.parametrize(

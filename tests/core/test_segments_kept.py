@@ -71,7 +71,7 @@ def test_a_damaged_file_of_a_table_is_named(tmp_path, which, damage):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 3},
+        {"version": 2},
         {"format": "another"},
         {"k": "3"},
         {"more": 1},

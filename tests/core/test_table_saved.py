@@ -12,19 +12,22 @@ from table_oracle import ALL, KINDS, clustered, scan, some_queries, uniform
 
 from dedup.core.table import Match, Table
 from dedup.model.errors import DedupError, StoreDamaged
+from dedup.store.segmented_table import Segment
 
 
-def golden() -> bytes:
-    """Return the saved form of (1, 7), (1, 9) and (2^64 - 1, 0) with the note 5."""
-    return bytes.fromhex((Path(__file__).parents[1] / "golden" / "table.hex").read_text("utf-8"))
-
-
-def test_the_saved_form_is_that_of_its_specification(tmp_path: Path) -> None:
-    """The golden bytes are what their table is saved as, and are read (native/include/ndd.h has the format)."""
+def saved(path: Path) -> bytes:
+    """Save a table of (1, 7), (1, 9) and (2^64 - 1, 0) with the note 5; return its bytes."""
     table = Table(7)
     table.insert_many([ALL, 1, 1], [0, 9, 7])
-    table.save(tmp_path / "t", note=5)
-    assert (tmp_path / "t").read_bytes() == golden()
+    table.save(path, note=5)
+    return path.read_bytes()
+
+
+def test_a_saved_table_is_a_segment(tmp_path: Path) -> None:
+    """What is saved is read as a segment for k = 0, which test_one_segment.py compares with its specification."""
+    saved(tmp_path / "t")
+    segment = Segment(tmp_path / "t")
+    assert (segment.k, len(segment)) == (0, 3)
     loaded = Table.load(tmp_path / "t")
     assert (loaded.note, loaded.k, len(loaded)) == (5, 3, 3)
     assert loaded.probe(1) == [Match(7, 1, 0), Match(9, 1, 0)]
@@ -74,7 +77,7 @@ def test_another_format_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1" + bytes(200))
     with pytest.raises(StoreDamaged, match="not a saved table"):
         Table.load(path)
-    path.write_bytes(golden().replace(b"NDDTABLE\1", b"NDDTABLE\2"))
+    path.write_bytes(saved(path).replace(b"NDDSEGMT\2", b"NDDSEGMT\1"))
     with pytest.raises(StoreDamaged, match="version"):
         Table.load(path)
 
@@ -96,7 +99,7 @@ def test_a_save_that_fails_leaves_the_old_file(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     path = tmp_path / "table.ndd"
-    path.write_bytes(golden())
+    before = saved(path)
     table = Table(3)
     table.insert(1, 1)
 
@@ -110,7 +113,7 @@ def test_a_save_that_fails_leaves_the_old_file(
             patched.setattr(os, call, fail)
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
             table.save(path)
-    assert path.read_bytes() == golden()
+    assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
     table.save(path)
     assert len(Table.load(path)) == 1

@@ -151,21 +151,6 @@ def test_a_forked_process_has_connections_of_its_own(service):
         assert detector.reserve(page(), B).of == A
 
 
-def test_no_token_is_made_twice_in_forked_processes(service):
-    """The prefix of tokens is another one in a child."""
-    code = """
-import os
-from dedup.wire.client.command_codec import new_token
-read, write = os.pipe()
-if not os.fork():
-    os.write(write, new_token().encode())
-    os._exit(0)
-assert os.read(read, 100).decode() != new_token()
-"""
-    if hasattr(os, "fork"):
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_it_is_imported_where_there_is_no_fork():
     """As on Windows: neither os.fork nor os.register_at_fork."""

@@ -15,7 +15,9 @@ from detecting import ONES, RECIPE, A, B, C, page
 import dedup
 import dedup.detector.reservations
 import dedup.model.names
+from dedup.detector import MemoryBudget, open_embedded
 from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.policy import Options
 from dedup.model.recipes import recipe_of
 from dedup.store.verify import verify_store
 
@@ -24,6 +26,15 @@ from dedup.store.verify import verify_store
 def detector(tmp_path, clock):
     with dedup.open(tmp_path, clock=clock) as opened:
         yield opened
+
+
+def test_a_store_that_is_closed_gives_the_memory_of_its_pages_in_flight_back(tmp_path):
+    """Other stores of a service share that memory; a namespace may be dropped with pages in flight."""
+    memory = MemoryBudget(100_000)
+    with open_embedded(tmp_path, Options(), memory) as detector:
+        detector.reserve(page(), A)
+        assert memory.used > 0
+    assert memory.used == 0
 
 
 # ------------------------------------------------------------------------------- the promises

@@ -22,7 +22,7 @@ import dedup
 from dedup.model.events import decode_value
 from dedup.model.forms import FIELDS, Field, encode_page
 from dedup.model.page import Document, PageFingerprint, ReserveOptions
-from dedup.model.policy import NEVER
+from dedup.model.recipes import NEVER
 from dedup.store.transfer import decode_line
 
 _names = (f"every{number}" for number in count())

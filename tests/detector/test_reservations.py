@@ -14,10 +14,11 @@ from sketches import sketch
 from dedup.core.table import Table
 from dedup.detector import reservations as module
 from dedup.detector.reservations import MemoryBudget, Reservations, TooManyReserved
-from dedup.model.errors import UsageError
-from dedup.model.page import Document, PageFingerprint
-from dedup.model.recipes import NEWEST
+from dedup.model.page import Document, PageFingerprint, Verdict
+from dedup.model.policy import Options
+from dedup.model.recipes import NEWEST, recipe_of
 
+POLICY = Options().policy(recipe_of())
 CLIENT_TOKEN = "[A-Za-z0-9-]{16,64}"
 
 
@@ -25,8 +26,18 @@ def page(value: int) -> PageFingerprint:
     return PageFingerprint(value, sketch(), 0, 100, NEWEST)
 
 
-def reserve(held: Reservations, key: str, value: int, now: float, seconds: float = 10) -> str:
-    return held.reserve(Document(key, page(value), "example.com"), now=now, seconds=seconds)
+def reserve(
+    held: Reservations,
+    key: str,
+    value: int,
+    now: float,
+    seconds: float = 10,
+    token: str | None = None,
+) -> str:
+    verdict = Verdict("unique", "", Document(key, page(value), "example.com"))
+    found = held.reserve(verdict, POLICY, now=now, seconds=seconds, token=token).token
+    assert found is not None
+    return found
 
 
 def test_expired_reservations_are_taken_out_in_bounded_steps(monkeypatch):
@@ -51,20 +62,18 @@ def test_tokens_cannot_be_guessed():
 
 
 @pytest.mark.parametrize("used", ["held", "ended"])
-def test_a_token_is_taken_once(used):
-    """A token that is held or has ended is refused, and everything else stays as it was."""
+def test_a_token_that_was_used_is_known(used):
+    """Whether it is held or has ended: no page is reserved with it again."""
     held = Reservations(3)
-    held.reserve(Document("a", page(1)), now=0, seconds=10, token="a" * 20)
+    reserve(held, "a", 1, now=0, token="a" * 20)
     if used == "ended":
         held.end("a" * 20, "released")
-    with pytest.raises(UsageError, match="token"):
-        held.reserve(Document("b", page(2)), now=0, seconds=10, token="a" * 20)
-    assert not held.holds("b", 0)
+    assert held.knows("a" * 20)
+    assert not held.knows("b" * 20)
     assert held.holds("a", 0) == (used == "held")
     held.end("a" * 20, "released")
     assert len(held) == 0
     assert reserve(held, "a", 1, now=100)
-    assert reserve(held, "b", 2, now=100)
 
 
 def test_a_reserve_costs_the_same_whatever_lifetimes_there_are():
@@ -218,7 +227,7 @@ def test_a_limit_keeps_the_nearest_of_a_plain_list(compared, steps, limit, witho
                 some = held.near(value, 2, 0.0, limit, min(without, limit))
                 assert some == every[min(without, limit) : limit]
                 assert some.cut == (len(every) > limit)
-                alive = [held.get(token).document for token in tokens]
+                alive = [held.get(token).verdict.document for token in tokens]
                 assert sorted(page.key for page, _ in every) == sorted(
                     page.key for page in alive if (page.page.value ^ value).bit_count() <= 2
                 )

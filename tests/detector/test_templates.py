@@ -14,10 +14,18 @@ from picture_site import SITE, learned_late, picture, text
 
 import dedup
 from dedup.core.fingerprint import read_page
-from dedup.detector.templates import Templates, is_partly, is_unread
 from dedup.scan import scan
 from dedup.scan.values import ScanJob
-from dedup.store.site_blocks import FIRST_SETS, SET_BYTES, SITE_BLOCKS, Share, template_above
+from dedup.store.templates import (
+    FIRST_SETS,
+    SET_BYTES,
+    SITE_BLOCKS,
+    Share,
+    Templates,
+    is_partly,
+    is_unread,
+    template_above,
+)
 
 
 def urls(count: int) -> Iterator[tuple[int, str]]:

@@ -4,17 +4,17 @@ import pytest
 
 from dedup.scrapy.evidence import callbacks as module
 from dedup.scrapy.evidence.callbacks import EXAMINED, FEW, CallbackEvidence
-from dedup.scrapy.evidence.items import FieldKinds
+from dedup.scrapy.evidence.items import ReadItem
 
-HOLDS = FieldKinds(holds_page=True, is_text=False, data={})
-NOTHING = FieldKinds(holds_page=False, is_text=False, data={})
-
-
-def datum(value: bytes, *, holds: bool = True) -> FieldKinds:
-    return FieldKinds(holds, is_text=False, data={"source": value})
+HOLDS = ReadItem(holds_page=True)
+NOTHING = ReadItem()
 
 
-def noted(*pages: list[FieldKinds]) -> CallbackEvidence:
+def datum(value: str, *, holds: bool = True) -> ReadItem:
+    return ReadItem(holds_page=holds, data={"source": value})
+
+
+def noted(*pages: list[ReadItem]) -> CallbackEvidence:
     evidence = CallbackEvidence()
     for items in pages:
         evidence.note_items("parse", items)
@@ -23,10 +23,10 @@ def noted(*pages: list[FieldKinds]) -> CallbackEvidence:
 
 @pytest.mark.parametrize(
     "page",
-    [[HOLDS], [NOTHING], [HOLDS, NOTHING], [datum(b"docs")]],
+    [[HOLDS], [NOTHING], [HOLDS, NOTHING], [datum("docs")]],
     ids=["the page", "its address", "both", "a constant"],
 )
-def test_items_that_hold_nothing_but_the_page(page: list[FieldKinds]) -> None:
+def test_items_that_hold_nothing_but_the_page(page: list[ReadItem]) -> None:
     """A corpus builder, a link collector; shown by some pages, not by the first one."""
     assert not noted(*[page] * (FEW - 1)).stores_pages("parse")
     assert noted(*[page] * FEW).stores_pages("parse")
@@ -37,15 +37,15 @@ def test_items_that_hold_nothing_but_the_page(page: list[FieldKinds]) -> None:
 @pytest.mark.parametrize(
     "pages",
     [
-        [[datum(b"1")], [datum(b"2")]],
-        [[HOLDS], [datum(b"1")]],
-        [[datum(b"True", holds=False)]],
-        [[HOLDS, datum(b"1")]],
+        [[datum("1")], [datum("2")]],
+        [[HOLDS], [datum("1")]],
+        [[datum("True", holds=False)]],
+        [[HOLDS, datum("1")]],
         [[], [], []],
     ],
     ids=["another value", "a field more", "a monitor's truth value", "in one of two", "silence"],
 )
-def test_one_datum_is_enough_to_end_it(pages: list[list[FieldKinds]]) -> None:
+def test_one_datum_is_enough_to_end_it(pages: list[list[ReadItem]]) -> None:
     """For ever: pages that show nothing else do not bring it back."""
     assert not noted(*pages, *[[HOLDS]] * (FEW - 1)).stores_pages("parse")
     if any(pages):

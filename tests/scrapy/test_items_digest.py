@@ -19,22 +19,26 @@ from dedup.core.fingerprint import read_page
 from dedup.model.page import Document
 from dedup.scrapy.evidence import items as module
 from dedup.scrapy.evidence.items import (
-    BLOCKS,
     DIGEST_BYTES,
     FIELDS,
     ITEMS,
-    NUMBERS,
     FieldNames,
     ItemPage,
     ItemReader,
     ItemRules,
     ItemsDigest,
-    PageText,
     decode,
     differing,
     encode,
 )
-from dedup.scrapy.evidence.names import HEADINGS_BYTES, OWN_BYTES, Names
+from dedup.scrapy.evidence.page_text import (
+    BLOCKS,
+    HEADINGS_BYTES,
+    NUMBERS,
+    OWN_BYTES,
+    Names,
+    PageText,
+)
 
 NAMES = FieldNames()
 URL = "http://www.a.example/a/5"
@@ -43,7 +47,7 @@ PROSE = " ".join(f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(400))
 
 def page(url: str = URL, text: str = "", noted: object = None) -> ItemPage:
     read = read_page(text, links=True)
-    return ItemPage((url,), lambda: text, len(text.encode()), lambda: read, noted)
+    return ItemPage((url,), lambda: text, len(text.encode()), read, noted=noted)
 
 
 def digest(*items: object, of: ItemPage | None = None, **rules: Any) -> ItemsDigest | None:
@@ -472,7 +476,7 @@ def test_a_title_is_the_page_and_a_number_in_it_is_a_datum() -> None:
     ):
         reader = ItemReader(of, ItemRules(NAMES))
         assert reader.add({"url": URL, "value": value}) is not None
-        (kinds,) = reader.kinds
+        (kinds,) = reader.items
         assert [*kinds.data] == ["value"] * is_datum
 
 

@@ -4,12 +4,22 @@ import pytest
 
 from dedup.core.fingerprint import PageReading, read_page
 from dedup.scrapy.evidence.callbacks import FEW, CallbackEvidence
-from dedup.scrapy.evidence.items import BLOCKS, FieldKinds, PageText, leads_the_same, text_of
-from dedup.scrapy.evidence.names import HEADINGS, HEADINGS_BYTES, OWN_BYTES, Names, title_of
+from dedup.scrapy.evidence.items import ReadItem
+from dedup.scrapy.evidence.page_text import (
+    BLOCKS,
+    HEADINGS,
+    HEADINGS_BYTES,
+    OWN_BYTES,
+    Names,
+    PageText,
+    leads_the_same,
+    text_of,
+    title_of,
+)
 from dedup.scrapy.evidence.patterns import Pattern
 
-HOLDS = FieldKinds(holds_page=True, is_text=False, data={})
-WITH_TITLE = FieldKinds(holds_page=True, is_text=False, data={}, has_title=True)
+HOLDS = ReadItem(holds_page=True)
+WITH_TITLE = ReadItem(holds_page=True, has_title=True)
 PROSE = "<p>" + " ".join(f"word{chr(97 + n % 26)} of the text {n % 7}" for n in range(60)) + "</p>"
 ENTRY = "<h2><a href='/post/1'>Water leak</a></h2>"
 
@@ -23,7 +33,7 @@ def is_copy(
     theirs: str,
     signals: str,
     before: int | list[list[str]] = 0,
-    kind: FieldKinds = HOLDS,
+    kind: ReadItem = HOLDS,
 ) -> bool:
     """Whether a page is a copy of another one, after some pages like it, or others and their matches."""
     evidence, pattern = CallbackEvidence(), Pattern("parse", "a.example", signals, "/1:w>w")

@@ -208,7 +208,7 @@ def test_evidence_survives_its_file(tmp_path: Any) -> None:
     found.patterns.drop(COPIES, scrapy.Request("http://a.example/", lambda _: None))  # no method
     for n in range(LINKS + 1):
         found.budget.pay(PAYS, again.replace(url=f"http://a.example/?page={n}"))
-    found.seen.take_item("parse", b"1" * 8)
+    found.seen.take_item(b"1" * 8)
     saving.close([found], job, finished=False)
 
     resumed = Saving(Counts(crawler)).resumed("only", Job(str(tmp_path / "job")), RISK)
@@ -221,4 +221,4 @@ def test_evidence_survives_its_file(tmp_path: Any) -> None:
         (PAYS, f"http://a.example/?page={LINKS}")
     ]
     assert resumed.budget.pay(PAYS, again) == "waits"
-    assert resumed.seen.has_item("parse", b"1" * 8)
+    assert resumed.seen.has_item(b"1" * 8)

@@ -326,33 +326,6 @@ def test_a_copy_that_lacks_a_line_beside_the_text_is_one_for_who_keeps_text_too(
     assert len(items(crawl, "url")) <= 41
 
 
-SLOWLY = """
-async def parse(self, response):
-    import asyncio
-    if "/list/" in response.url:
-        await asyncio.sleep(0.05)
-    yield {"url": response.url, "html": response.text}
-    for href in response.css("a::attr(href)").getall():
-        yield response.follow(href, self.parse)
-"""
-
-
-def test_pages_that_come_at_once_are_compared_with_each_other(tmp_path):
-    """Lists under twelve names, and one of nearly their text before: each waits for one that it is more like."""
-    names = [f"/list/{chr(97 + n)}" for n in range(12)]
-    links = "".join(f"<a href='{name}'>{name}</a>" for name in names)
-
-    def page(name: str, text: str, links: str) -> Page:
-        head = f"<title>{name} | Site</title><main><h1>{name}</h1><p>{words(1)}</p><p>{text}</p>"
-        return Page(f"{head}{links}</main>".encode())
-
-    pages = {"/": article(9, "/before"), "/before": page("before", "one end", links)}
-    pages |= {name: page(name, "another end", "<a href='/before'>it</a>") for name in names}
-    crawl = run_case(tmp_path, Case(pages, SLOWLY, WRITES))
-    assert len(items(crawl, "url")) <= 3 + FEW
-    assert not crawl.faults
-
-
 ROUND = """
 def parse(self, response):
     yield {"title": response.css("title::text").get(), "url": response.url}

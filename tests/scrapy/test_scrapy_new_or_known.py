@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from crawling import (
@@ -115,6 +115,17 @@ def calendar(last: int) -> dict[str, Page]:
         "/text/1": article(5),
         "/text/2": article(6),
     } | pages
+
+
+def few_words(count: int, text: str, links: Callable[[int], Iterable[int]]) -> dict[str, Page]:
+    """Pages with too few words to be compared."""
+
+    def few(n: int) -> Page:
+        head = f"<title>{text.format(n)}</title><meta name='description' content='{'-' * 200}'>"
+        to = "".join(f"<a href='/{each}'>next</a>" for each in links(n) if each < count)
+        return Page(f"<html>{head}<main><h1>{text.format(n)}</h1>{to}</main></html>".encode())
+
+    return {"/": hub("/0")} | {f"/{n}": few(n) for n in range(count)}
 
 
 THINGS = """
@@ -264,6 +275,7 @@ ONE_BY_ONE = {
     "DEDUP_WAIT_SECONDS": 600,
 }
 
+KEEPS = yields('{"url": response.url, "html": response.text}', FOLLOWS)
 CASES = {
     "late_change": Case(late_change(25, 80), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
     "end": Case(late_change(12, 31), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED | {"DEDUP_RISK": 0.99}),
@@ -273,7 +285,9 @@ CASES = {
     "days_of": Case(lists(lambda n: [f"room {k}" for k in range(12)]), ROWS_OF, WRITES | UNHURRIED),
     "programme": Case(lists(one_row_of_its_own, above="{} May"), ROWS_OF, WRITES | UNHURRIED),
     "sections": Case(sections(24), yields('{"value": value, "url": response.url}', FOLLOWS), WRITES | UNHURRIED),
-    "calendar": Case(calendar(600), yields('{"url": response.url, "html": response.text}', FOLLOWS), WRITES),
+    "calendar": Case(calendar(600), KEEPS, WRITES),
+    "gallery": Case(few_words(300, "Photo {0}<img src='/{0}.jpg'>", lambda n: range(3 * n + 1, 3 * n + 4)), KEEPS, WRITES),
+    "empty_days": Case(few_words(600, "Day {0}, no events", lambda n: [n + 1]), KEEPS, WRITES),
     "idle": Case(blocked(), ASKS_AT_IDLE, WRITES),
     "nights": Case(free_nights(), SPIDER.replace("{bring}", 'if value: yield {"value": value}'), WRITES),
     "days": Case(days(), DAYS),
@@ -339,6 +353,12 @@ def test_an_endless_calendar_ends_for_a_spider_that_keeps_pages_too(crawls):
     crawl = crawls["calendar"]
     assert 5 < len(crawl.requested) < 300
     assert {"/text/1", "/text/2"} <= crawl.parsed
+
+
+def test_promise_1_pages_with_few_words_are_crawled_as_long_as_they_show_something_new(crawls):
+    """Each of a gallery has another picture; empty days differ in numbers alone, and end."""
+    assert len(crawls["gallery"].requested) >= 301
+    assert 80 < len(crawls["empty_days"].requested) < 150
 
 
 def test_promise_1_what_is_behind_a_gap_that_the_spider_counts_over_is_wanted(crawls):

@@ -87,10 +87,8 @@ def test_meta_keys():
 def test_stats():
     """docs/reference/stats.md has the table of stats, with the stats that the source counts, and no other."""
     assert table() in page("stats.md"), "paste what dedup.model.stats.table() returns"
-    counted = set(re.findall(r'(?:counts|self)\.add\(\s*f?"([a-z_/]+)', SOURCE))
+    counted = set(re.findall(r'(?:counts|self)\[\s*f?"([a-z_/]+)', SOURCE))
     counted |= set(re.findall(r'"((?:items|requests)/\w+)"', SOURCE))
-    counted |= set(re.findall(r'add\("(\w+)" if .+? else "\w+"\)', SOURCE))
-    counted |= set(re.findall(r'add\("\w+" if .+? else "(\w+)"\)', SOURCE))
     counted |= set(re.findall(r'\.(?:inc|set)_value\(\s*f?"dedup/([a-z_/]+)', SOURCE))
     counted |= {"unique", "refetch", "near_duplicate"}  # a verdict's status
     counted -= {"error/requests"}  # one of error/KIND

@@ -17,23 +17,23 @@ def test_a_link_is_found_where_a_hash_begins_and_nowhere_else():
 def test_forgotten_items_are_new_in_the_next_run_too():
     """Until a page brings them again."""
     seen = SeenInCrawl()
-    assert seen.take_item("parse", ONE) and seen.take_item("parse", TWO)
-    seen.forget_items("parse", [ONE])
+    assert seen.take_item(ONE) and seen.take_item(TWO)
+    seen.forget_items([ONE])
     for each in (seen, SeenInCrawl(*seen.to_bytes())):
-        assert not each.has_item("parse", ONE)
-        assert each.has_item("parse", TWO)
-    assert seen.take_item("parse", ONE)
-    assert SeenInCrawl(*seen.to_bytes()).has_item("parse", ONE)
+        assert not each.has_item(ONE)
+        assert each.has_item(TWO)
+    assert seen.take_item(ONE)
+    assert SeenInCrawl(*seen.to_bytes()).has_item(ONE)
 
 
 def test_too_many_forgotten_items_make_all_of_them_new(monkeypatch):
     """So memory is bounded, and nothing is withheld that did not get through."""
     monkeypatch.setattr(module, "FORGOTTEN", 1)
     seen = SeenInCrawl()
-    assert seen.take_item("parse", ONE)
-    seen.forget_items("parse", [ONE, TWO])
-    assert not seen.has_item("parse", ONE)
-    assert seen.take_item("parse", ONE) and seen.has_item("parse", ONE)
+    assert seen.take_item(ONE)
+    seen.forget_items([ONE, TWO])
+    assert not seen.has_item(ONE)
+    assert seen.take_item(ONE) and seen.has_item(ONE)
 
 
 def test_a_page_leads_elsewhere_where_neither_its_callback_nor_the_crawl_has_been():

@@ -13,6 +13,7 @@ from stores import document
 
 from dedup.service.core.namespaces import Namespaces, Pruning, pause_seconds
 from dedup.store import Store
+from dedup.store.documents import Documents
 from dedup.store.store import locked_documents
 
 DAY = 86400
@@ -79,13 +80,13 @@ async def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
     fill(tmp_path, "a", ("old", MANY, OLD))
     looked_at: list[int] = []
     turns: list[int] = []
-    remove_next = Store._remove_next
+    batch = Documents.batch
 
-    def watched(self, first, most, seconds, latest):
+    def watched(self, first, most):
         looked_at.append(most)
-        return remove_next(self, first, most, seconds, latest)
+        return batch(self, first, most)
 
-    monkeypatch.setattr(Store, "_remove_next", watched)
+    monkeypatch.setattr(Documents, "batch", watched)
 
     async def others() -> None:
         while True:
@@ -106,14 +107,14 @@ def test_a_store_that_fails_costs_the_others_nothing(tmp_path, monkeypatch, capl
     """It is named, and the next namespace is pruned."""
     fill(tmp_path, "a", ("old", 5, OLD))
     fill(tmp_path, "b", ("old", 5, OLD))
-    remove_next = Store._remove_next
+    forget_more_before = Store.forget_more_before
 
     def full(self, *arguments):
         if self.namespace == "a":
             raise OSError(28, "No space left on device")
-        return remove_next(self, *arguments)
+        return forget_more_before(self, *arguments)
 
-    monkeypatch.setattr(Store, "_remove_next", full)
+    monkeypatch.setattr(Store, "forget_more_before", full)
     assert pruned(tmp_path, 100, Moved()) == {"pruned": 5}
     assert "a is not pruned, until the next round: [Errno 28]" in caplog.text
 

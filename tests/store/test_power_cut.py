@@ -121,7 +121,7 @@ def disk(tmp_path, monkeypatch):
     Store.open(tmp_path / "live").close()
     made.look()
     monkeypatch.setattr(
-        documents_file.Flusher, "wake", lambda _: None
+        documents_file.Flusher, "_run", lambda _: None
     )  # flushed when the test says so
     monkeypatch.setattr(documents_file, "FOLD_CHANGES", 12)
     monkeypatch.setattr(documents_file.lmdb, "open", Environment)
@@ -162,7 +162,7 @@ def test_promise_6_writes_that_reach_the_disk_in_any_order_cost_what_was_not_flu
                     held.pop(name, None)
                     store.forget(name)
                 case "index":
-                    store.write_index()
+                    store._index.write()
                 case "flush":
                     store.sync()
                     flushed = len(states) - 1

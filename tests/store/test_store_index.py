@@ -32,9 +32,9 @@ def test_an_index_without_news_commits_nothing(tmp_path):
         s.insert_many([document(f"http://example.com/new/{i}", spread(-i)) for i in range(1000)])
         path = s.path / store.DOCUMENTS
         before = documents.read_structure(path).metas[-1].transaction
-        s.write_index()
+        s._index.write()
         assert len(index_files(tmp_path)) == 4  # as before: the segments were merged
-        s.write_index()
+        s._index.write()
         assert documents.read_structure(path).metas[-1].transaction == before + 1
 
 
@@ -62,7 +62,7 @@ def test_an_index_beyond_memory_is_written_and_merged_behind_the_store(tmp_path,
             if i % 5 == 0:
                 s.forget(keys[i // 3])
         answers = [(s.get(key), key in s, s.near(spread(i))) for i, key in enumerate(keys)]
-        s.write_index()
+        s._index.write()
         info = s.info()
         assert info["index_file_bytes"] > 0
         assert verified(s).problems == []
@@ -88,7 +88,7 @@ def test_two_keys_of_one_digest_are_two_documents(tmp_path, monkeypatch):
         for i, key in enumerate(keys):
             assert key not in s
             s.insert(document(key, spread(i)))
-            s.write_index()
+            s._index.write()
         assert s.insert_many([document(key, spread(100 + i)) for i, key in enumerate(keys)]) == 20
         assert s.forget(keys[3])
         assert [key in s for key in keys] == [i != 3 for i in range(20)]
@@ -119,7 +119,7 @@ def test_a_store_is_used_while_its_index_is_written(tmp_path, monkeypatch):
         s.insert(document("http://example.com/1000", spread(1000)))
         for i in range(100):
             s.forget(f"http://example.com/{i}")
-        thread = threading.Thread(target=s.write_index)
+        thread = threading.Thread(target=s._index.write)
         thread.start()
         try:
             assert writing.wait(60)
@@ -160,7 +160,7 @@ def test_promise_6_a_damaged_index_is_named_and_made_again(tmp_path, caplog, har
     with Store.open(tmp_path) as s:
         s.forget("http://example.com/3")
         s.insert(document("http://example.com/4", spread(5000)))
-        s.write_index()
+        s._index.write()
     files = index_files(tmp_path)
     assert len(files) >= 6
     if (harmed := HARMS[harm]) is None:
@@ -279,11 +279,11 @@ def test_what_a_full_disk_refused_is_written_later(tmp_path, monkeypatch, caplog
                 s.insert(document(f"http://example.com/{i}", spread(i)))
                 if i % 4 == 3:
                     s.forget(f"http://example.com/{i - 3}")
-            s.write_index()
+            s._index.write()
         assert "not written" in caplog.text
         assert [bool(s.near(spread(i))) for i in range(400)] == [i % 4 > 0 for i in range(400)]
         assert segmented_table.write_pairs is real
-        s.write_index()
+        s._index.write()
         assert s.info()["tail_documents"] == 0
         assert verified(s).problems == []
         s._fits = False
@@ -300,19 +300,19 @@ def test_a_segment_of_removed_documents_is_written_again(tmp_path, monkeypatch):
     with Store.open(tmp_path) as s:
         for i in range(300):
             s.forget(f"http://example.com/{i}")
-        s.write_index()
+        s._index.write()
         assert s._index.values.stats().removed == 0
         before = index_files(tmp_path)
         for i in range(300, 400):
             s.forget(f"http://example.com/{i}")
-        s.write_index()
+        s._index.write()
         assert s._index.values.stats().removed == 100
         assert [f for f in index_files(tmp_path) if "segment" in f.name] == [
             f for f in before if "segment" in f.name
         ]
         for i in range(400, 1000):
             s.forget(f"http://example.com/{i}")
-        s.write_index()
+        s._index.write()
         assert s._index.values.stats().segments == 0
     assert verify_store(tmp_path).problems == []
 

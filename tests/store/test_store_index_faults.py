@@ -99,10 +99,10 @@ def test_a_manifest_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypat
             for i in range(1000, 1010):
                 s.insert(document(key(i), spread(i)))
                 s.forget(key(i - 1000))
-                s.write_index()
+                s._index.write()
             assert caplog.text.count("not written") == 10
             assert index_files(tmp_path) == before
-        s.write_index()
+        s._index.write()
         assert verified(s).problems == []
 
 
@@ -143,9 +143,9 @@ def test_removals_that_could_not_be_cleared_are_cleared_the_next_time(tmp_path, 
             s.forget(key(i))
         with monkeypatch.context() as full:
             full.setattr(s._documents, "index_written", refuse)
-            s.write_index()
+            s._index.write()
         assert s.info()["tail_documents"] == 10
-        s.write_index()
+        s._index.write()
         assert s.info()["tail_documents"] == 0
     assert verify_store(tmp_path).problems == []
 
@@ -185,7 +185,7 @@ def test_documents_of_a_backup_with_the_index_of_today(tmp_path, later):
             for i in range(100, 110):
                 s.forget(key(i))
         if later != "merged":
-            s.write_index()
+            s._index.write()
         else:
             while s._index.values.merge() or s._index.keys.merge():
                 pass
@@ -209,7 +209,7 @@ def test_removals_alone_are_written_too(tmp_path, monkeypatch):
     fill(tmp_path, 3000)
     monkeypatch.setattr(index, "MEMORY_FULL", 200)
     with Store.open(tmp_path) as s:
-        s.write_index()
+        s._index.write()
         for i in range(2500):
             s.forget(key(i))
             assert len(s._index._removals) <= 200

@@ -69,7 +69,7 @@ def test_whatever_came_before_a_kill_nothing_is_lost(tmp_path_factory, changes):
             case "fold":
                 store._documents._fold()
             case "index":
-                store.write_index()
+                store._index.write()
             case "reopen":
                 store.close()
                 store = Store.open(path, k=k)
@@ -103,7 +103,7 @@ def test_whatever_came_before_a_kill_nothing_is_lost(tmp_path_factory, changes):
 @pytest.fixture(autouse=True)
 def no_flush(monkeypatch):
     """The files stand still while they are copied."""
-    monkeypatch.setattr(documents_file.Flusher, "wake", lambda _: None)
+    monkeypatch.setattr(documents_file.Flusher, "_run", lambda _: None)
 
 
 @pytest.fixture

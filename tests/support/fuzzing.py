@@ -70,7 +70,7 @@ class Base:
                     store.forget(each.key)
             if number % 2:
                 with Store.open(name) as store:  # an index, and changes after it
-                    store.write_index()
+                    store._index.write()
                     store.insert_many([document(i) for i in range(1000, 1020)])
                     store.forget(document(1).key)
             index = (path for name in ("keys", "values") for path in (folder / name).glob("*"))

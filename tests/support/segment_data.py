@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dedup.core.native import ffi, lib
-from dedup.core.numbers import Numbers, packed
-from dedup.core.table import Match
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import Numbers, packed, pointer
+from dedup.core.table import Answer, Match, Matches
 from dedup.model.errors import UsageError
 from dedup.store.segmented_table import Segment, write_pairs
 
@@ -38,6 +38,17 @@ def write_segment(
     if len(value_words) != len(document_words):
         raise UsageError("there must be one document for each value")
     return write_pairs(path, value_words, document_words, k, note)
+
+
+def probe_segment(
+    segment: Segment, values: np.ndarray, k: int, limit: int = 0
+) -> dict[int, Matches]:
+    """Return the matches of each value that has any in a segment alone, by its index."""
+    answer, handles = Answer(), ffi.new("ndd_segment *[]", [segment.handle])
+    given = pointer(values), len(values), k, limit
+    status = lib.ndd_segments_probe(handles, 1, ffi.NULL, *given, answer.handle, ffi.NULL)
+    check(status, "probing a segment")
+    return answer.each(len(values))
 
 
 def stats_of(segment: Segment) -> Any:

@@ -16,7 +16,7 @@ with one article). Or, as on FEW others of the pattern, if no other words differ
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -25,7 +25,8 @@ from dedup.model.differences import WORDS, undirected
 from dedup.model.page import PART
 from dedup.model.recipes import recipe_of
 from dedup.scrapy.evidence.enough import FEW, MANY, MOST
-from dedup.scrapy.evidence.items import FieldKinds, PageText, leads_the_same, more_numbers
+from dedup.scrapy.evidence.items import ReadItem
+from dedup.scrapy.evidence.page_text import PageText, leads_the_same, more_numbers
 from dedup.scrapy.evidence.patterns import Pattern
 
 EXAMINED = 100  # requests of a callback that are looked at, if the pages have links to all of them
@@ -41,7 +42,7 @@ FIELDS = 1000  # that are counted
 
 class _Callback(msgspec.Struct):
     pages: int = 0
-    data: dict[str, bytes] = {}  # of the first item
+    data: dict[str, str] = {}  # of the first item
     stores_pages: bool = True
     is_text: bool = False
     has_title: bool = False
@@ -74,7 +75,7 @@ class CallbackEvidence:
         return self._known.get(callback) or _Callback(stores_pages=False)
 
     def note_items(
-        self, callback: str, items: list[FieldKinds], heading: bytes | None = None
+        self, callback: str, items: Sequence[ReadItem], heading: bytes | None = None
     ) -> None:
         """Note the items of a page, and its heading if they have its address."""
         known = self._of(callback)
@@ -181,7 +182,7 @@ class CallbackEvidence:
         differ = counts.intersection(pattern.signals)
         if not differ & NAMES or mine is None or theirs is None:
             return differ
-        if self._exact or known.has_title or known.data:
+        if self._exact or known.has_title or known.data or not known.stores_pages:
             return differ
         # else the text may not be the page; nor, if words are added, near the other whatever was not read
         least = recipe_of(reading.fingerprint.recipe).similarity if WORDS in differ else MOST

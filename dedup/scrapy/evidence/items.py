@@ -18,15 +18,12 @@ Invariants:
 
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
 from hashlib import blake2b
 from html import escape, unescape
-from numbers import Number
-from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -34,34 +31,25 @@ from urllib.parse import quote
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import (
-    IN_HEADING,
-    PageReading,
-    main_text,
-    number_runs,
-)
+from dedup.core.fingerprint import PageReading, main_text
 from dedup.model.page import PART, TEXT_HASH
-from dedup.scrapy.evidence.enough import MOST
-from dedup.scrapy.evidence.names import Names, title_of
+from dedup.scrapy.evidence.enough import MOST, Bounded
+from dedup.scrapy.evidence.page_text import PageText, text_of, title_of
 
-VERSION = 16
+VERSION = 17
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NAMES = 2000  # of fields that messages know
-NUMBERS = 64  # of a page that items hold
-BLOCKS = 64  # of its text that are told apart
 DIGEST_BYTES = 1024
 FIELDS = 48  # fields of an item that are told apart, for messages
 
-HOURS = 24
 PAGE_CHARACTERS = 200  # of a field that can hold a page
 MAIN_WORDS = 5  # of the main text, by which a text that has it is known
 CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
-_NUMBER = re.compile(r"[0-9]{1,50}")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _DECLARED = re.compile(r"<(?:link|meta)\b[^<>]*\b(?:canonical|og:url)\b[^<>]*>", re.IGNORECASE)
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
@@ -70,8 +58,6 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _NO_DATA = frozenset((_URL, _NOW, "", "\0None"))
 _MASK = (1 << 64) - 1
-_LOW = (1 << 32) - 1
-_PLACE = 40_503  # by which the second number of a run differs from the first
 
 
 class TooMuch(ValueError):
@@ -80,43 +66,6 @@ class TooMuch(ValueError):
 
 class Unreadable(ValueError):
     """A value that cannot be read without changing it, or has no lasting form."""
-
-
-class PageText(NamedTuple):
-    """What was read of a page that its items hold.
-
-    numbers  in its main text, at most NUMBERS: 16 bits of the place of each, and below 16 of its hash
-    texts    its blocks without them (PageReading.texts); of more than BLOCKS one hash of all
-    names    its title and headings, if no field has them
-    leads    the sum of the hashes of where its main content leads; 0: nowhere
-    """
-
-    numbers: bytes
-    texts: bytes
-    names: Names = Names()
-    leads: int = 0
-
-    @property
-    def placed(self) -> tuple[int, ...]:
-        """The numbers, each with its place."""
-        return unpack(f">{len(self.numbers) // 4}I", self.numbers)
-
-    def added(self, other: "PageText", *, named: bool) -> int | None:
-        """Return the sum of the hashes of the blocks that this page has more than another, or, below 0, less.
-
-        None: each has some that the other has not, so something is replaced. named: what names one of them does not count.
-        """
-        if self.texts == other.texts:
-            return 0
-        one, two = (
-            {n >> 32: n & _LOW if named else n >> 32 for n in _hashes(each.texts)}
-            for each in (self, other)
-        )
-        mine, theirs = (Counter(n >> 32 for n in _hashes(each.texts)) for each in (self, other))
-        more = Counter(each for n in (mine - theirs).elements() if (each := one[n]))
-        less = Counter(each for n in (theirs - mine).elements() if (each := two[n]))
-        more, less = more - less, less - more
-        return None if more and less else sum(more.elements()) - sum(less.elements())
 
 
 class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
@@ -146,81 +95,12 @@ class ItemsDigest(msgspec.Struct, frozen=True, array_like=True):
         return frozenset(unpack(f">{len(self.hashes) // 8}Q", self.hashes))
 
 
-def text_of(reading: PageReading, html: str = "") -> PageText:
-    """Return what two such pages are compared by; html: where their names may differ, the page."""
-    found, texts = sorted(placed(reading))[:NUMBERS], reading.texts
-    return PageText(
-        pack(f">{len(found)}I", *found),
-        texts if len(texts) <= 8 * BLOCKS else _folded(texts),
-        Names.of(html) if html else Names(),
-        sum(_hashes(reading.content_links)) & _MASK,
-    )
-
-
-def leads_the_same(reading: PageReading, theirs: PageText) -> bool:
-    """Whether the main content of a page leads somewhere, and where another's does: to one page more or less at most.
-
-    No page has a link to itself; a list under two names may have one to the other name.
-    """
-    links, (own,) = _hashes(reading.content_links), _hashes(reading.address)
-    more = {
-        (sum(links) - theirs.leads + each) & _MASK for each in (0, own)
-    }  # links of this page alone
-    return theirs.leads > 0 < len(links) and not more.isdisjoint({0, *links})
-
-
-def _hashes(hashes: bytes) -> tuple[int, ...]:
-    return unpack(f"<{len(hashes) // 8}Q", hashes)
-
-
-def _folded(texts: bytes) -> bytes:
-    """Return one hash in place of those of all blocks, whatever their order."""
-    return pack("<Q", _hash(sorted(n & _LOW for n in _hashes(texts))))
-
-
-def placed(reading: PageReading) -> list[int]:
-    """Return the tokens with digits of a page's main text, each with its place: the word beside it."""
-    return [
-        (beside + at * _PLACE * (beside != IN_HEADING) & 0xFFFF) << 16 | each & 0xFFFF
-        for beside, *run in number_runs(reading.numbers)
-        for at, each in enumerate(run)
-    ]
-
-
-def more_numbers(
-    mine: Iterable[int], theirs: Iterable[int], noisy: Collection[int]
-) -> Counter[int]:
-    """Return the numbers that one page has and the other has not, but for those in noisy places."""
-    one, other = (
-        Counter(n & 0xFFFF for n in each if n >> 16 not in noisy) for each in (mine, theirs)
-    )
-    return one - other
-
-
-def numbers_of(texts: Iterable[str]) -> Counter[str]:
-    """Return the numbers in some texts, each with how often it stands there."""
-    return Counter(_NUMBER.findall(" ".join(texts)))
-
-
-def forms_of(found: Collection[str]) -> str:
-    """Return numbers, and how a page may write them: 4 as 04, an hour as of twelve, a year by its end."""
-    small = {int(each) for each in found if len(each) <= len("12")}
-    hours = {each % 12 or 12 for each in small if each < HOURS}
-    forms = {f"{each:{width}}" for each in small | hours for width in ("", "02")}
-    years = {each[2:] for each in found if len(each) == len("2026")}
-    halves = {f"{form}{half}" for form in forms for half in ("am", "pm")}
-    return " ".join({*found} | forms | years | halves)
-
-
-class FieldNames(dict[str, int]):
+class FieldNames(Bounded[str, int]):
     """The hashes of fields by their names, 32 bits; and the first names by their hashes, for messages."""
 
-    def __missing__(self, name: str) -> int:
-        """Return the hash of a name that was not seen before, and remember it, if it is among the first NAMES."""
-        found = _hash(name) & 0xFFFFFFFF
-        if len(self) < NAMES:
-            self[name] = found
-        return found
+    def __init__(self) -> None:
+        """Know none."""
+        super().__init__(NAMES, lambda name: _hash(name) & 0xFFFFFFFF)
 
     def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the names of fields, or a word for one that is not known."""
@@ -239,17 +119,11 @@ def encode(digest: ItemsDigest) -> bytes:
 
     Of a page that takes too much its names are left out, then its single blocks.
     """
-    for page in (None,) if digest.page is None else _shorter(digest.page):
+    for page in (None,) if digest.page is None else digest.page.shorter():
         content = msgspec.msgpack.encode(msgspec.structs.replace(digest, page=page))
         if len(content) <= DIGEST_BYTES:
             return content
     return b""
-
-
-def _shorter(page: PageText) -> Iterator[PageText]:
-    yield page
-    yield (unnamed := page._replace(names=Names()))
-    yield unnamed._replace(texts=_folded(page.texts))
 
 
 def decode(content: bytes) -> ItemsDigest | None:
@@ -270,14 +144,16 @@ class ItemPage(NamedTuple):
     urls     its own addresses
     text     returns its decoded body, "" if it has none
     size     bytes of its body
-    reading  returns how dedup read it
+    reading  how dedup read it
+    callback its callback
     noted    meta["dedup"], which is no datum of the page
     """
 
     urls: tuple[str, ...]
     text: Callable[[], str]
     size: int
-    reading: Callable[[], PageReading]
+    reading: PageReading
+    callback: str = ""
     noted: object = None
 
 
@@ -289,76 +165,63 @@ class ItemRules(NamedTuple):
     ignored: frozenset[str] = frozenset()
 
 
-class FieldKinds(NamedTuple):
-    """What the fields of an item are.
+class ReadItem(NamedTuple):
+    """What was read of one item.
 
-    holds_page  whether a field holds the page
-    is_text     whether such a field is a text, not markup: it may stand anywhere in the page
-    data        the fields that have more than an address, a time or a truth value, and are no title, with their values
-    has_title   whether a field is the title
-    """
-
-    holds_page: bool
-    is_text: bool
-    data: dict[str, bytes]
-    has_title: bool = False
-
-
-class ItemHashes(NamedTuple):
-    """The hashes of one item.
-
-    exact         by which the crawl knows it
-    loose         without the page's host, in ItemsDigest.items
+    exact         its hash, with its callback's: by that the crawl knows it
+    loose         its hash without the page's host, in ItemsDigest.hashes
     by_heading    the same, where the page's heading alone stands for its address
-    beside        of the fields that do not hold the page, if another one of markup does
+    beside        the hash of the fields that do not hold the page, if another one of markup does
+    fields        all, without that host, each with a text that equal values share
+    data          how those begin that have more than an address, a time or a truth value, and are no title
+    holds_page    whether a field holds the page
+    is_text       whether such a field is a text, not markup: it may stand anywhere in the page
+    has_title     whether a field is the title
     holds_inside  whether the page's address stands inside of a text of it
     holds_own     whether it is a value
-    text          its values, if so
     """
 
-    exact: bytes
-    loose: int
-    by_heading: int
-    beside: int
-    holds_inside: bool
-    holds_own: bool
-    text: str
+    exact: bytes = b""
+    loose: int = 0
+    by_heading: int = 0
+    beside: int = 0
+    fields: Sequence[tuple[str, str]] = ()
+    data: Mapping[str, str] = {}
+    holds_page: bool = False
+    is_text: bool = False
+    has_title: bool = False
+    holds_inside: bool = False
+    holds_own: bool = False
 
 
 class ItemReader:
     """Makes the digest of one page from its items, one by one."""
 
-    def __init__(self, page: ItemPage, rules: ItemRules) -> None:
-        """Begin without items."""
-        self._page, self._rules = page, rules
-        self.items: list[ItemHashes] = []
-        self.kinds: list[FieldKinds] = []
-        self._fields: dict[int, int] = {}  # of the last item
+    def __init__(self, page: ItemPage, rules: ItemRules, *, finds_title: bool = True) -> None:
+        """Begin without items. finds_title: else a title counts as a datum."""
+        self._page, self._rules, self._finds_title = page, rules, finds_title
+        self.items: list[ReadItem] = []
         self._failed = self._has_data = False
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
         scheme, _, rest = page.urls[0].partition("://")
         host = rest.partition("/")[0]
         self._host, self._origin = host.partition(":")[0], f"{scheme}://{host}/"
-        self._own: list[
-            str
-        ] = []  # how its addresses may be written, once the host stands in a text
         self._inside = self._is_own = False
-        self._title: str | None = None
 
-    def add(self, item: object) -> ItemHashes | None:
-        """Add an item; return its hashes, or None if it cannot be read. Never raises an Exception."""
+    def add(self, item: object) -> ReadItem | None:
+        """Add an item; return what was read of it, or None if it cannot be. Never raises an Exception."""
         try:
             return self._add(item)
         except Exception:  # noqa: BLE001 - whatever the fields of an item do when they are read
             self._failed = True
             return None
 
-    def _add(self, item: object) -> ItemHashes:
+    def _add(self, item: object) -> ReadItem:
         rules, page = self._rules, self._page
-        self._inside = self._is_own = holds_page = is_text = has_data = has_title = False
+        self._inside = self._is_own = holds_page = is_text = has_title = False
         known: list[tuple[str, str]] = []
-        data: dict[str, bytes] = {}
+        data: dict[str, str] = {}
         for field, value in pairs_of(item):
             name = str(field)
             if name in rules.ignored or (rules.only and name not in rules.only):
@@ -370,33 +233,27 @@ class ItemReader:
             if holds:
                 holds_page, is_text = True, is_text or not found.startswith(_PAGE)
             elif found not in _NO_DATA:
-                has_data = has_data or not isinstance(value, bool)
-                if isinstance(value, str) and self._is_title(found):
+                self._has_data = self._has_data or not isinstance(value, bool)
+                if self._finds_title and isinstance(value, str) and self._is_title(found):
                     has_title = True
                 else:
-                    data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
-        self._has_data = self._has_data or has_data or holds_page
-        self.kinds.append(FieldKinds(holds_page, is_text, data, has_title))
-        kind, heading = type(item).__qualname__, ""
-        more: tuple[object, ...] = ()
-        if self._is_own:
-            read = page.reading().fingerprint
-            heading, more = read.parts[PART["h"]].hex(), (read.title, read.parts[PART["n"]])
+                    data[name] = found[:PAGE_CHARACTERS]
+        self._has_data = self._has_data or holds_page
         known.sort()
-        loose = [(name, found.replace(self._origin, _HOST)) for name, found in known]
-        self._fields = {rules.names[name]: _hash(found) for name, found in loose[:FIELDS]}
-        others = [each for each in loose if not each[1].startswith(_PAGE)]
-        self.items.append(
-            ItemHashes(
-                _hash(kind, known, heading, more).to_bytes(8, "big"),
-                _hash(kind, loose, heading, more),
-                _hash(kind, loose, heading),
-                _hash(kind, others) if len(others) < len(loose) else 0,
-                self._inside,
-                self._is_own,
-                " ".join(found for _, found in known) if self._is_own else "",
-            )
-        )
+        fields = [(name, found.replace(self._origin, _HOST)) for name, found in known]
+        kind, own = type(item).__qualname__, b""
+        by_heading = loose = _hash(kind, fields)
+        if self._is_own:
+            read = page.reading.fingerprint
+            heading, numbers = read.parts[PART["h"]], read.parts[PART["n"]]
+            own = b"%b %d %b" % (heading, read.title, numbers)
+            loose, by_heading = _hash(kind, fields, own), _hash(kind, fields, heading)
+        whole = loose if fields == known else _hash(kind, known, own)
+        exact = _hash(page.callback, whole).to_bytes(8, "big")
+        others = [e for e in fields if not (holds_page and e[1].startswith(_PAGE))]
+        beside = _hash(kind, others) if len(others) < len(fields) else 0
+        kinds = (holds_page, is_text, has_title, self._inside, self._is_own)
+        self.items.append(ReadItem(exact, loose, by_heading, beside, fields, data, *kinds))
         return self.items[-1]
 
     def _field(self, value: object) -> tuple[bool, str]:
@@ -408,7 +265,7 @@ class ItemReader:
             return True, self._page_parts()
         found = self._value(value, 0)
         if is_long and isinstance(value, str) and len(found) >= PAGE_CHARACTERS:
-            words, mine = self._page.reading().words, found.count(" ") + 1
+            words, mine = self._page.reading.words, found.count(" ") + 1
             is_most = mine >= MOST * words > 0
             return is_most and (mine <= words or self._has_main_text(found)), found
         return False, found
@@ -431,14 +288,16 @@ class ItemReader:
 
     def _page_parts(self) -> str:
         """Return what was read of the page, without its template."""
-        page = self._page.reading().fingerprint
+        page = self._page.reading.fingerprint
         parts = "".join(page.parts[PART[letter]].hex() for letter in _PAGE_PARTS)
         return f"{_PAGE} {page.sketch[TEXT_HASH:].hex()} {parts}"
 
+    @cached_property
+    def _title(self) -> str:
+        return title_of(self._page.text())
+
     def _is_title(self, text: str) -> bool:
         """Whether a text is what the title of the page begins with, or at least half of it."""
-        if self._title is None:
-            self._title = title_of(self._page.text())
         is_most = len(text) >= MOST * len(self._title)
         return bool(text) and (self._title.startswith(text) or (is_most and text in self._title))
 
@@ -448,10 +307,11 @@ class ItemReader:
         Raises Unreadable, TooMuch.
         """
         self._values -= 1
-        if depth > DEPTH or self._values < 0:
+        if isinstance(value, str | bytes | bytearray):
+            self._budget -= len(value)
+        if depth > DEPTH or self._values < 0 or self._budget < 0:
             raise TooMuch
         if isinstance(value, str):
-            self._spend(len(value))
             if self._rules.only:
                 return value
             text = " ".join(value.split())
@@ -474,17 +334,14 @@ class ItemReader:
         if isinstance(value, int | float):
             clock = value > 1e9 and (self._is_now(value) or self._is_now(value / 1000))
             return _NOW if clock else f"\0{value!r}"
-        if isinstance(value, bytes | bytearray | memoryview):
-            self._spend(len(value))
+        if isinstance(value, bytes | bytearray):
             return f"\0b{_hash(bytes(value))}"
-        if isinstance(value, datetime):
-            return _NOW if self._is_now(value.timestamp()) else f"\0{value.isoformat()}"
-        if isinstance(value, date):
-            return f"\0{value.isoformat()}"
-        lasting = isinstance(value, Number | PurePath | timedelta)
-        if lasting or type(value).__str__ is not object.__str__:
+        if isinstance(value, date):  # or a datetime
+            now = isinstance(value, datetime) and self._is_now(value.timestamp())
+            return _NOW if now else f"\0{value.isoformat()}"
+        if type(value).__str__ is not object.__str__:
             text = str(value)
-            self._spend(len(text))
+            self._budget -= len(text)
             if f"0x{id(value):x}" not in text and not hasattr(value, "__next__"):
                 return f"\0{text}"
         raise Unreadable(type(value).__name__)
@@ -498,17 +355,20 @@ class ItemReader:
     def _is_now(self, seconds: float) -> bool:
         return not self._rules.only and abs(seconds - self._now) < CLOCK_SECONDS
 
+    @cached_property
+    def _own(self) -> list[str]:
+        """How the page's addresses may be written, the longest first; without a site's root."""
+        own = {u for u in self._page.urls if any(u.split("/", 3)[3:])}
+        ways = {way for u in own for way in (u, escape(u), quote(u, safe=""))}
+        return sorted(ways, key=len, reverse=True)
+
     def _addressed(self, text: str) -> str:
         """Return a text in which the page's host stands, without the page's address."""
-        if not self._own:
-            own = {u for u in self._page.urls if any(u.split("/", 3)[3:])}  # no site's root
-            ways = {way for u in own for way in (u, escape(u), quote(u, safe=""))}
-            self._own = sorted(ways, key=len, reverse=True) or [self._page.urls[0]]
         if text in self._page.urls or text in self._own or text in self._declared:
             self._is_own = True
             return _URL
         for url in self._own:
-            if url in text and url != self._origin:
+            if url in text:
                 self._inside = True
                 text = text.replace(url, _URL)
         return text
@@ -527,33 +387,24 @@ class ItemReader:
         wholes = {w.rstrip("/") for url in self._page.urls for w in (url, url.partition("?")[0])}
         return any(whole == text or whole.endswith(f"/{text}") for whole in wholes)
 
-    def _spend(self, characters: int) -> None:
-        self._budget -= characters
-        if self._budget < 0:
-            raise TooMuch
-
     def digest(self, given: int = 0) -> ItemsDigest | None:
         """Return the digest of the items until now; None if one of them could not be read. given: ItemsDigest.given."""
         if self._failed:
             return None
-        number = len({item.loose for item in self.items})
+        items = {item.loose: item for item in self.items}
         found = sorted({each for item in self.items for each in (item.loose, item.by_heading)})
-        if number > ITEMS:
+        if len(items) > ITEMS:
             found = [sum(found) & _MASK]
-        single, held = number == 1, None
-        if any(each.holds_page for each in self.kinds):
-            is_named = any(each.has_title or each.data for each in self.kinds)
-            held = text_of(self._page.reading(), "" if is_named else self._page.text())
-        fields = [each for pair in sorted(self._fields.items()) for each in pair] if single else []
-        return ItemsDigest(
-            number,
-            self._has_data,
-            pack(f">{len(found)}Q", *found),
-            pack(">" + "IQ" * (len(fields) // 2), *fields),
-            self.items[0].beside if single else 0,
-            held,
-            given,
-        )
+        fields, beside, held = b"", 0, None
+        if len(items) == 1:
+            names, item = self._rules.names, self.items[0]
+            told = sorted((names[name], _hash(value)) for name, value in item.fields[:FIELDS])
+            fields, beside = b"".join(pack(">IQ", *each) for each in told), item.beside
+        if any(each.holds_page for each in self.items):
+            is_named = any(each.has_title or each.data for each in self.items)
+            held = text_of(self._page.reading, "" if is_named else self._page.text())
+        hashes = pack(f">{len(found)}Q", *found)
+        return ItemsDigest(len(items), self._has_data, hashes, fields, beside, held, given)
 
     def given(self, values: Mapping[str, object]) -> int:
         """Return a hash of what a callback is given beside the response, but for the page's own address.

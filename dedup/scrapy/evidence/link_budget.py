@@ -39,9 +39,8 @@ class LinkBudget(Generic[R]):
     def __init__(self) -> None:
         """Begin with nothing spent."""
         self._spent: dict[Budget, int] = {}
-        self._last: Counter[Budget] = (
-            Counter()
-        )  # how often the newest went out, unpaid, since the last news
+        # how often the newest went out, unpaid, since the last news
+        self._last = Counter[Budget]()
         self._waiting: dict[Budget, deque[R]] = {}
         self._waits = 0
         self.lost = Counter[Budget]()  # requests beyond those that can wait

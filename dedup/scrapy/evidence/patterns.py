@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import msgspec
 
 from dedup.model.differences import SIGNALS, in_words, parameter_of
-from dedup.scrapy.evidence.enough import MANY
+from dedup.scrapy.evidence.enough import MANY, Bounded
 
 PRIOR = 0.1
 PATTERNS = 10_000
@@ -79,7 +79,7 @@ class Patterns(Generic[R]):
     def __init__(self, risk: float) -> None:
         """Begin with nothing. risk: wanted pages that a pattern may be expected to drop between two spot checks."""
         self._risk = risk
-        self.known: dict[Pattern, Outcomes] = {}
+        self.known = Bounded[Pattern, Outcomes](PATTERNS, lambda _: Outcomes())
         self._dropped: dict[Pattern, deque[R]] = {}
         self._remembers = 0
         self._proven: dict[Pattern, None] = {}  # those that may forget
@@ -101,7 +101,7 @@ class Patterns(Generic[R]):
 
     def drop(self, name: Pattern, page: R | None) -> bool:
         """Stake a page that is dropped, and remember it, if it is; return whether another one is forgotten."""
-        found = self._of(name)
+        found = self.known[name]
         found.staked += found.risk
         found.dropped += 1
         found.unseen += 1
@@ -118,7 +118,7 @@ class Patterns(Generic[R]):
 
     def checked(self, name: Pattern | None) -> None:
         """Note that a page of a pattern is checked."""
-        if name in self.known:
+        if name is not None and name in self.known:
             self.known[name].staked, self.known[name].unseen = 0.0, 0
 
     def last_checks(self) -> list[R]:
@@ -133,14 +133,14 @@ class Patterns(Generic[R]):
 
     def same(self, name: Pattern) -> None:
         """Note a page that brought seen items, and nothing else."""
-        outcomes = self._of(name)
+        outcomes = self.known[name]
         outcomes.same += 1
         if outcomes.same == PROVEN and not outcomes.new:
             self._proven[name] = None
 
     def new(self, name: Pattern, example: tuple[str, str, tuple[str, ...]]) -> list[R]:
         """Note a page that brought something new; return the pages that its pattern dropped, to be fetched again."""
-        outcomes = self._of(name)
+        outcomes = self.known[name]
         outcomes.new += 1
         outcomes.example = example
         pages = self._dropped.pop(name, deque())
@@ -150,11 +150,6 @@ class Patterns(Generic[R]):
         if parameter := parameter_of(name.difference):
             self._parameters[name.site, parameter] = -1
         return [*pages]
-
-    def _of(self, name: Pattern) -> Outcomes:
-        if name not in self.known and len(self.known) < PATTERNS:
-            self.known[name] = Outcomes()
-        return self.known.get(name) or Outcomes()  # further ones are checked, and not counted
 
     # ----------------------------------------------------------------------- sessions
 

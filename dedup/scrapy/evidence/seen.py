@@ -3,15 +3,14 @@
 Invariants: memory is bounded; what is forgotten counts as new, and passes.
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from itertools import islice
 from struct import pack
-from typing import NamedTuple
 
 from dedup.core.fingerprint import each_link
 from dedup.core.numbers import HashSet
+from dedup.scrapy.evidence.enough import Bounded
+from dedup.scrapy.evidence.lists import Lists
 
 LINKS = 10_000_000  # of a callback, 10 to 12.5 bytes each, as all of these
 CALLBACKS = 100  # whose links are told apart; those of others count as new
@@ -19,22 +18,7 @@ FETCHED = ""  # no callback: the addresses of pages that were fetched
 ITEMS = 2_000_000
 FORGOTTEN = 100_000  # items; with more, all count as new
 REQUESTS = 5_000_000
-LISTS, LIST = 200, 5000  # how many lists, and numbers and rows of one
-COMPARED = 20  # lists with a row of one that are compared with it
 TOGETHER = 1000  # requests that are noted at once
-
-
-class Rows(NamedTuple):
-    """A page with several items that have its address.
-
-    title    of the page; numbers: its numbers, each with its place (items.placed)
-    rows     the hashes of its items; written: the numbers in them
-    """
-
-    title: int
-    numbers: list[int]
-    rows: frozenset[int]
-    written: Counter[str]
 
 
 class SeenInCrawl:
@@ -43,21 +27,17 @@ class SeenInCrawl:
     def __init__(self, links: Mapping[str, bytes] | None = None, items: bytes = b"") -> None:
         """Begin with nothing, or with what to_bytes() of an earlier run returned."""
         self._items, self._dropped = HashSet(ITEMS), HashSet(REQUESTS)
-        self._links: dict[
-            str, HashSet
-        ] = {}  # of pages whose links are followed, or were; by callback
+        # of pages whose links are followed, or were; by callback
+        self._links = Bounded[str, HashSet](CALLBACKS, lambda _: HashSet(LINKS))
         self._items.add(items)
         for callback, found in (links or {}).items():
             self.add_links(callback, found)
         self._forgotten: set[bytes] = set()  # items
-        self._lists: OrderedDict[str, Rows] = OrderedDict()  # the last ones, by document key
+        self.lists = Lists()
 
     def add_links(self, callback: str, links: bytes) -> None:
         """Note where a page leads that a callback has parsed, or the page's own address (FETCHED)."""
-        if callback not in self._links and len(self._links) < CALLBACKS:
-            self._links[callback] = HashSet(LINKS)
-        if callback in self._links:
-            self._links[callback].add(links)
+        self._links[callback].add(links)
 
     def leads_elsewhere(self, callback: str, links: bytes) -> bool:
         """Whether one of these links leads where neither a page of the callback leads, nor the crawl has been."""
@@ -69,40 +49,25 @@ class SeenInCrawl:
             for each in each_link(links)
         )
 
-    def note_list(self, key: str, found: Rows) -> None:
-        """Note a list that passed, as it is now."""
-        self._lists.pop(key, None)
-        if len(found.numbers) + len(found.rows) + len(found.written) <= LIST:
-            self._lists[key] = found
-        if len(self._lists) > LISTS:
-            self._lists.popitem(last=False)
-
-    def lists(self, rows: frozenset[int]) -> Iterator[Rows]:
-        """Yield the last lists that share a row with one, the newest first."""
-        held = (each for each in reversed(self._lists.values()) if each.rows & rows)
-        yield from islice(held, COMPARED)
-
     def drop(self, key: str) -> bool:
         """Whether a page is dropped for the first time: if it is asked for again, the spider insists on it."""
         page = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8)
         return self._dropped.take(page.digest()) > 0
 
-    def take_item(self, callback: str, item: bytes) -> bool:
-        """Whether no page of a callback brought an item, by its hash; from now on one did."""
-        found = _of(callback, item)
-        if found in self._forgotten:
-            self._forgotten.remove(found)
+    def take_item(self, item: bytes) -> bool:
+        """Whether no page of a callback brought an item (ReadItem.exact), or one of several; from now on one did."""
+        if item in self._forgotten:
+            self._forgotten.remove(item)
             return True
-        return self._items.take(found) > 0
+        return self._items.take(item) > 0
 
-    def has_item(self, callback: str, item: bytes) -> bool:
+    def has_item(self, item: bytes) -> bool:
         """Whether a page of a callback brought an item."""
-        found = _of(callback, item)
-        return not self._items.missing(found) and found not in self._forgotten
+        return not self._items.missing(item) and item not in self._forgotten
 
-    def forget_items(self, callback: str, items: Iterable[bytes]) -> None:
+    def forget_items(self, items: Iterable[bytes]) -> None:
         """Forget items of a page that is forgotten: they may not have got through."""
-        self._forgotten.update(_of(callback, each) for each in items)
+        self._forgotten.update(items)
         if len(self._forgotten) > FORGOTTEN:
             self._items, self._forgotten = HashSet(ITEMS), set()
 
@@ -135,7 +100,3 @@ class SeenRequests:
     def _flush(self) -> None:
         last, self._last = self._last, []
         self._known.add(pack(f"<{len(last)}q", *last))
-
-
-def _of(callback: str, item: bytes) -> bytes:
-    return blake2b(callback.encode(), digest_size=8, key=item).digest()

@@ -186,20 +186,20 @@ class EmbeddedNamespace:
             with suppress(Exception):  # otherwise its copies would wait for it
                 self._detector.release(verdicts[0])
             return
-        counts.add("inserted", len(late))
+        counts["inserted"] += len(late)
         if any(late):
-            counts.add("late_duplicate", sum(late))
+            counts["late_duplicate"] += sum(late)
 
     def release(self, verdict: Verdict) -> None:
         """Release a page."""
         lost = f"{verdict.key} stays in flight until its reservation expires"
         with guarded(self._counts, lost), self._counts.meter:
             self._detector.release(verdict)
-            self._counts.add("released")
+            self._counts["released"] += 1
 
     def forget(self, key: str) -> None:
         """Remove a document."""
         lost = f"{key} stays remembered although its item failed"
         with guarded(self._counts, lost), self._counts.meter:
             if self._detector.forget(key):
-                self._counts.add("released")
+                self._counts["released"] += 1

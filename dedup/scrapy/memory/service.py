@@ -100,7 +100,7 @@ class ServiceNamespace:
     def release(self, verdict: Verdict) -> None:
         """Release a page, soon."""
         if is_unjudged(verdict):
-            self._counts.add("released")
+            self._counts["released"] += 1
         else:
             self.updates.add(Update("release", verdict.key, verdict))
 
@@ -120,14 +120,14 @@ class ServiceNamespace:
                 errors = [each if isinstance(each, Exception) else None for each in answers]
         acknowledged = errors.count(None)
         if acknowledged and kind in _COUNTED:
-            self._counts.add(_COUNTED[kind], acknowledged)
+            self._counts[_COUNTED[kind]] += acknowledged
         self._counts.flush()  # no page of this time may follow
         return errors
 
     async def _forget(self, key: str) -> Exception | None:
         try:
             if await self.detector.forget(key):
-                self._counts.add("released")
+                self._counts["released"] += 1
         except Exception as error:  # noqa: BLE001 - the result, which the caller counts
             return error
         return None

@@ -190,7 +190,7 @@ class Saving:
             try:
                 found.append((of, packed(request, self._counts.crawler.spider)))
             except (ValueError, OverflowError):  # Scrapy's own queue leaves such requests out, too
-                self._counts.add("requests/not_saved")
+                self._counts["requests/not_saved"] += 1
             except Exception as error:  # noqa: BLE001 - counted; the others are written
                 self._counts.fault(error, f"the next run of this job does not know {request}")
         return found

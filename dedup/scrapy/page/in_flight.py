@@ -11,16 +11,16 @@ Invariants:
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, ref
 
 import msgspec
 from scrapy import Request
 
-from dedup.core.fingerprint import PageReading, similarities
+from dedup.core.fingerprint import PageReading
 from dedup.model.page import Neighbour, Verdict
-from dedup.scrapy.evidence.items import ItemsDigest, PageText
+from dedup.scrapy.evidence.items import ItemsDigest
+from dedup.scrapy.evidence.page_text import PageText
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.guard import Counts, run_guarded
@@ -105,9 +105,9 @@ class PagesInFlight:
         """Whether a page has, or had, a reservation."""
         return request in self._first
 
-    def forget(self, request: Request, callback: str, space: Space) -> None:
+    def forget(self, request: Request, space: Space) -> None:
         """Forget the items of a judged page, which end with it."""
-        space.seen.forget_items(callback, self._first.get(request, []))
+        space.seen.forget_items(self._first.get(request, []))
 
     def page_of(self, request: Request | None) -> Page | None:
         """Return the page of a request, while it is in flight."""
@@ -120,13 +120,6 @@ class PagesInFlight:
         page.items += self._has_pipelines
         page.paid = page.paid or not self._has_pipelines
         self._yielding.add(page.callback)
-
-    def items_yielded(self, request: Request | None, objects: Iterable[Any]) -> None:
-        """Note what passes of a page that is not watched any more."""
-        page = self.page_of(request)
-        for each in objects:
-            if page is not None and not isinstance(each, Request):
-                self.item_yielded(page)
 
     def item_withheld(self, page: Page) -> None:
         """Note an item that the crawl, or an earlier one, has."""
@@ -163,7 +156,7 @@ class PagesInFlight:
         page.space.seen.add_links(FETCHED, page.reading.address)
         paid = page.paid or page.callback not in self._yielding
         if not paid:  # the pipelines refused its items: those of a copy may get through
-            page.space.seen.forget_items(page.callback, page.first)
+            page.space.seen.forget_items(page.first)
         verdict = page.verdict.brought(paid=paid, items=page.brought)
         parsed = self._parsed.setdefault(page.space, [])
         parsed.append(verdict)
@@ -180,14 +173,6 @@ class PagesInFlight:
     def waits_for_insert(self, key: str) -> bool:
         """Whether the next commit inserts a page with this key."""
         return any(v.document.key == key for verdicts in self._parsed.values() for v in verdicts)
-
-    def has_nearer(self, asked: Verdict, match: Neighbour) -> bool:
-        """Whether a page that is checked, or not inserted yet, is more similar to a page than its match is."""
-        every = [page.verdict for page in self.pages.values() if page.handling == "check"]
-        every += (verdict for verdicts in self._parsed.values() for verdict in verdicts)
-        same = (e for e in every if e.document.kind == asked.document.kind and e.key != asked.key)
-        found = similarities(asked.page.sketch, [each.page.sketch for each in same])
-        return max(found, default=0) > match.similarity
 
     def schedule_commit(self) -> None:
         """Schedule a commit(), soon."""

@@ -17,40 +17,43 @@ from scrapy.http import Response
 
 from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links
-from dedup.detector.templates import in_words
 from dedup.model.differences import GIVEN, NUMBERS, difference, signals
 from dedup.model.forms import to_plain
 from dedup.model.names import registrable_domain
-from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
-from dedup.scrapy.evidence.items import decode, text_of
+from dedup.model.page import Neighbour, PageFingerprint, ReserveOptions, Verdict, unreserved
+from dedup.scrapy.evidence.items import decode
+from dedup.scrapy.evidence.page_text import text_of
 from dedup.scrapy.evidence.patterns import Pattern
 from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.memory import Space
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.request import (
     KIND_CHARACTERS,
+    Mark,
+    callback_name,
     exemption,
     has_to_be_closed,
     key_of,
     mark,
 )
 from dedup.scrapy.page.session import Session
+from dedup.store.templates import in_words
 
-FIRST_PAUSE_SECONDS = (
-    0.005  # before it is asked again what became of the page that another one waits for
-)
+FIRST_PAUSE_SECONDS = 0.005  # before it is asked what became of the page that another waits for
 LONGEST_PAUSE_SECONDS = 0.1
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 
 
 class _Fetched(NamedTuple):
-    """A page that is judged; of_template is how much of it is the template of its site, in words."""
+    """A page that was read; of_template: how much of it is the template of its site, in words."""
 
     space: Space
     request: Request
     response: Response
     reading: PageReading
     callback: str
+    fingerprint: PageFingerprint
+    options: ReserveOptions
     of_template: str
 
 
@@ -73,87 +76,84 @@ class Judge:
         # whose meta this is, so that forget_copied() recognises copies of it
         noted = mark(request, owner=(request.url, request.meta.get("dedup_key")))
         with self._counts.meter:
-            config, called = session.config, session.callback_of(request)
             is_inline = session.schedules and noted.scheduled != request.url
-            reason = exemption(request, response, config, called, inline=is_inline)
+            reason = exemption(request, response, session.config, inline=is_inline)
             if reason is not None:
                 self._exempt(request, response, reason)
                 return None
             space = session.space_of(request)
             if space is None:
                 return None
-            reading = session.read(space.recipe, response)
-            if 0 < session.depth <= request.meta.get("depth", 0):  # no link of it is followed
-                reading = reading._replace(links=b"", content_links=b"")
-            self._counts.add("probed")
-            kind = request.meta.get("dedup_kind")
-            is_start = noted.copied is None and request.meta.get("is_start_request")
-            options = ReserveOptions(
-                url=response.url,
-                exempt="start" if is_start and "start" in config.exempt else None,
-                guard=False,
-                kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
+            self._counts["probed"] += 1
+            fetched = self._read(request, response, space, noted)
+            verdict = await space.detector.judge(
+                fetched.fingerprint, key_of(request), fetched.options
             )
-            fingerprint, of_template = reading.fingerprint, ""
-            if session.learns_template:
-                if session.report.journal is not None:  # before the page itself counts
-                    site = registrable_domain(response.url)
-                    of_template = in_words(space.detector.templates.share(reading.blocks, site))
-                fingerprint = space.detector.learned(reading, response.url)
-            if config.unchanged == "drop":
-                links = hash_of_links(reading.content_links)
-                fingerprint = msgspec.structs.replace(fingerprint, links=links)
-            fetched = _Fetched(space, request, response, reading, called.name, of_template)
-            verdict = await space.detector.judge(fingerprint, key_of(request), options)
-            if not self._waits(verdict, called.name):
+            if not self._waits(verdict):
                 return await self._decided(fetched, verdict)
-        verdict = await self._settled(fetched, verdict, options)
+        verdict = await self._settled(fetched, verdict)
         with self._counts.meter:
             return await self._decided(fetched, verdict)
 
-    def _waits(self, verdict: Verdict, callback: str) -> bool:
-        """Whether a page waits for one in flight: that may be its match, or be more like it than that."""
-        if (match := verdict.match) is None or verdict.status == "pending":
-            return verdict.status == "pending"
-        return self._has_nearer(verdict, callback) or any(
-            each.in_flight.waits_for_insert(match.document.key) for each in Session.all()
+    def _read(self, request: Request, response: Response, space: Space, noted: Mark) -> _Fetched:
+        """Read a page, and find out what it is compared with."""
+        session, config = self._session, self._session.config
+        called, of_template = callback_name(request, session.crawler.spider), ""
+        reading = session.read(space.recipe, response)
+        if 0 < session.depth <= request.meta.get("depth", 0):  # no link of it is followed
+            reading = reading._replace(links=b"", content_links=b"")
+        kind = request.meta.get("dedup_kind")
+        if kind is None:
+            kind = called if config.kinds else ""
+        is_start = noted.copied is None and request.meta.get("is_start_request")
+        options = ReserveOptions(
+            url=response.url,
+            exempt="start" if is_start and "start" in config.exempt else None,
+            guard=False,
+            kind=str(kind)[:KIND_CHARACTERS],
+        )
+        fingerprint = reading.fingerprint
+        if session.learns_template:
+            if session.report.journal is not None:  # before the page itself counts
+                site = registrable_domain(response.url)
+                of_template = in_words(space.detector.templates.share(reading.blocks, site))
+            fingerprint = space.detector.learned(reading, response.url)
+        if config.unchanged == "drop":
+            links = hash_of_links(reading.content_links)
+            fingerprint = msgspec.structs.replace(fingerprint, links=links)
+        return _Fetched(
+            space, request, response, reading, called, fingerprint, options, of_template
         )
 
-    def _has_nearer(self, verdict: Verdict, callback: str) -> bool:
-        """Whether a page in flight is more like one than its match is, where texts decide between them."""
-        session = self._session
-        if verdict.match is None or verdict.status == "pending" or session.config.proof == "text":
-            return False
-        stores = session.callbacks.may_store_pages(callback)
-        return stores and session.in_flight.has_nearer(verdict, verdict.match)
+    def _waits(self, verdict: Verdict) -> bool:
+        """Whether a page waits for one in flight."""
+        if (match := verdict.match) is None or verdict.status == "pending":
+            return verdict.status == "pending"
+        key = match.document.key
+        return any(each.in_flight.waits_for_insert(key) for each in Session.all())
 
-    async def _settled(
-        self, fetched: _Fetched, verdict: Verdict, options: ReserveOptions
-    ) -> Verdict:
+    async def _settled(self, fetched: _Fetched, verdict: Verdict) -> Verdict:
         """Return the verdict on a near-duplicate of pages in flight, once these are done.
 
         After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with its match.
         """
+        asked = fetched.options
         pauses, waited = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), 0.0
         while True:
             for session in Session.all():  # spiders of one process may share stores
                 session.in_flight.commit()
                 session.in_flight.release_discarded()
-            asked, is_over = options, waited >= self._session.config.wait_seconds
-            if is_over or not self._has_nearer(verdict, fetched.callback):
-                if is_over and verdict.status == "pending":
-                    asked = msgspec.structs.replace(options, exempt="in_flight")
-                match = verdict.match
-                with self._counts.meter:
-                    verdict = await fetched.space.detector.judge(verdict.page, verdict.key, asked)
-                if verdict.reason == "in_flight":
-                    return msgspec.structs.replace(verdict, match=match)
-                if verdict.status != "pending" and (
-                    is_over or not self._has_nearer(verdict, fetched.callback)
-                ):
-                    return verdict
-                if asked is not options:  # a service that answers so for ever
-                    return unreserved(verdict, "in_flight")
+            match, is_over = verdict.match, waited >= self._session.config.wait_seconds
+            if is_over:
+                asked = msgspec.structs.replace(asked, exempt="in_flight")
+            with self._counts.meter:
+                verdict = await fetched.space.detector.judge(verdict.page, verdict.key, asked)
+            if verdict.reason == "in_flight":
+                return msgspec.structs.replace(verdict, match=match)
+            if verdict.status != "pending":
+                return verdict
+            if is_over:  # a service that answers so for ever
+                return unreserved(verdict, "in_flight")
             await asyncio.sleep(pause := pauses.next())
             waited += pause
 
@@ -249,11 +249,11 @@ class Judge:
         """Note a page that is dropped unparsed, or would be."""
         assert page.pattern is not None
         config = self._session.config
-        self._counts.add("items/by_text" if page.by_text else "items/dropped")
+        self._counts["items/by_text" if page.by_text else "items/dropped"] += 1
         if not page.by_text or config.proof != "text":
             comes_back = request if config.mode == "drop" else None
             if page.space.patterns.drop(page.pattern, comes_back):
-                self._counts.add("items/forgotten")
+                self._counts["items/forgotten"] += 1
 
     async def _refetched(self, page: Page, request: Request) -> None:
         """Compare a page with what it brought when it was last fetched: by an earlier crawl (DEDUP_UNCHANGED), or by this one.
@@ -279,15 +279,15 @@ class Judge:
 
     def _count(self, verdict: Verdict) -> None:
         if verdict.reason == "checked":
-            self._counts.add("checked")
+            self._counts["checked"] += 1
         elif verdict.status == "exempt":
-            self._counts.add(f"exempt/{verdict.reason}")
+            self._counts[f"exempt/{verdict.reason}"] += 1
         else:
-            self._counts.add(verdict.status)
+            self._counts[verdict.status] += 1
         if verdict.reason == "unchanged":
-            self._counts.add("unchanged")
+            self._counts["unchanged"] += 1
         if verdict.status == "near_duplicate" and verdict.match is not None:
-            self._counts.add(f"near_duplicate/distance/{verdict.match.distance}")
+            self._counts[f"near_duplicate/distance/{verdict.match.distance}"] += 1
 
     def _exempt(self, request: Request, response: Response, reason: str) -> None:
         """Keep a page without reading its bytes."""
@@ -296,7 +296,7 @@ class Judge:
             space = session.space_of(request)
             if space is not None:  # a copy can take the place of a page that no longer exists
                 space.memory.forget(key_of(request))
-        self._counts.add(f"exempt/{reason}")
+        self._counts[f"exempt/{reason}"] += 1
         request.meta["dedup"] = {"status": "exempt", "reason": reason}
 
 

@@ -116,7 +116,7 @@ class Outlinks:
         request.priority -= 1
         became = page.space.budget.pay(budget, request)
         if became != "paid":
-            session.counts.add("requests/waiting")
+            session.counts["requests/waiting"] += 1
         if became == "lost":
             session.report.waits(request, budget)
         return became == "paid"

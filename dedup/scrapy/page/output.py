@@ -17,25 +17,29 @@ from typing import Any
 from scrapy import Item, Request
 from scrapy.http import Response
 
-from dedup.core.fingerprint import read_page
 from dedup.model.differences import GIVEN, HEADING, NUMBERS, WORDS
 from dedup.model.page import PART
 from dedup.scrapy.evidence.items import (
     ITEMS,
-    ItemHashes,
     ItemReader,
     ItemsDigest,
+    ReadItem,
     differing,
     encode,
-    forms_of,
-    more_numbers,
-    numbers_of,
-    placed,
 )
-from dedup.scrapy.evidence.seen import Rows
+from dedup.scrapy.evidence.lists import rows_of
+from dedup.scrapy.evidence.page_text import placed, said_by
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.outlinks import NewRequests, Outlinks
-from dedup.scrapy.page.request import Budgets, asks, fetch, mark_of, note_paid_by, wanted_urls
+from dedup.scrapy.page.request import (
+    Budgets,
+    asks,
+    callback_name,
+    fetch,
+    mark_of,
+    note_paid_by,
+    wanted_urls,
+)
 from dedup.scrapy.page.session import Session
 
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
@@ -54,7 +58,8 @@ class PassingPage:
         self._held = held  # what of the output has not passed
         self.page, self._session, self._response = page, session, response
         self._request: Request = response.request
-        self._callback = session.callback_of(self._request).name if page is None else page.callback
+        spider = session.crawler.spider
+        self._callback = callback_name(self._request, spider) if page is None else page.callback
         self._paid_by: Budgets = mark_of(self._request).paid_by
         self._reader: ItemReader | None = None
         self._outlinks: Outlinks | None = None  # once a request is yielded
@@ -84,8 +89,14 @@ class PassingPage:
             self._session.in_flight.item_yielded(self.page)
         return (one,)
 
-    def _read(self, one: Any) -> ItemHashes | None:
-        """Read what the callback yields; return the hashes of an item, if that can be read."""
+    def note_items(self, passing: Objects) -> None:
+        """Note the items among what passes that was held."""
+        for each in passing:
+            if self.page is not None and not isinstance(each, Request):
+                self._session.in_flight.item_yielded(self.page)
+
+    def _read(self, one: Any) -> ReadItem | None:
+        """Read what the callback yields; return what was read of an item."""
         page = self.page
         if self._yields_nothing:
             self._yields_nothing = False
@@ -96,7 +107,9 @@ class PassingPage:
             self._items += 1
             if self._reader is None:
                 session = self._session
-                self._reader = session.item_reader(self._request, self._response, page.reading)
+                self._reader = session.item_reader(
+                    self._request, self._response, page.reading, page.callback
+                )
             return self._reader.add(one)
         if self._outlinks is None or self._wanted is None:
             self._wanted = wanted_urls(self._request, self._response)
@@ -105,10 +118,10 @@ class PassingPage:
         self._outlinks.note(one, has_items=self._items > 0)
         return None
 
-    def _note_item(self, item: ItemHashes | None) -> bool:
+    def _note_item(self, item: ReadItem | None) -> bool:
         """Note that the page brings an item; return whether no page did before."""
         page = self.page
-        if page is None or item is None or not page.space.seen.take_item(page.callback, item.exact):
+        if page is None or item is None or not page.space.seen.take_item(item.exact):
             return False
         page.first.append(item.exact)
         return True
@@ -142,14 +155,14 @@ class PassingPage:
             self._has_own_address = any(item.holds_own for item in reader.items)
             heading = page.reading.fingerprint.parts[PART[HEADING]]
             known = heading if self._has_own_address else None
-            self._session.callbacks.note_items(page.callback, reader.kinds, known)
+            self._session.callbacks.note_items(page.callback, reader.items, known)
         return digest
 
     def _note_list(self) -> None:
         """Note the rows of a list, now that its callback has ended: other pages are checked while they pass."""
         page, reader = self.page, self._reader
         if self._has_own_address and page and reader and len(reader.items) > 1:
-            page.space.seen.note_list(page.verdict.key, rows_of(page, reader.items))
+            page.space.seen.lists.note(page.verdict.key, rows_of(page.reading, reader.items))
 
     def end(self, *, complete: bool) -> None:
         """End the page."""
@@ -176,10 +189,9 @@ class CheckedPage(PassingPage):
         self._withholds, self._full = withholds, False
         self._is_copy = False  # whether the match brought all of its items, or the text decides it
         self._tags = session.config.mode == "tag"  # and so requests pass at once, too
-        self._made: list[
-            Any
-        ] = []  # by the callback, in its order; _held: of it, what has not passed
-        self._found: list[ItemHashes | None] = []  # of the items, in their order
+        # by the callback, in its order; _held: of it, what has not passed
+        self._made: list[Any] = []
+        self._found: list[ReadItem | None] = []  # of the items, in their order
 
     def take(self, one: Any) -> Objects:
         """Return what passes now."""
@@ -202,9 +214,7 @@ class CheckedPage(PassingPage):
         """Return of what passes that which has not passed yet, and forget what was held."""
         held = {*map(id, self._held)}
         found = [each for each in passing if id(each) in held]
-        for each in found:
-            if not isinstance(each, Request):
-                self._session.in_flight.item_yielded(self.page)
+        self.note_items(found)
         self._held.clear()
         self._made.clear()
         return found
@@ -240,18 +250,19 @@ class CheckedPage(PassingPage):
     def _decided(self, digest: ItemsDigest, made: list[Any], is_new: list[bool]) -> Objects:
         """Return what passes, now that it is known which items are new, and note it."""
         page, session = self.page, self._session
-        is_refetch, pays = page.handling == "refetch", not any(is_new)
+        is_refetch = page.handling == "refetch"
+        # where items hold the page, each page of an endless calendar is another item
+        is_item = is_refetch or not session.callbacks.stores_pages(page.callback)
+        is_news = (any(is_new) and is_item) or self._says_new(is_new)
         if any(is_new):
-            # each page of an endless calendar is another item there: its requests are paid
-            pays = not is_refetch and session.callbacks.stores_pages(page.callback)
             self._note_new(digest)
-            if not pays:
-                session.news(self._paid_by)
-        requests = self._new_requests(made, pays=pays and not is_refetch)
+        if is_news:
+            session.news(self._paid_by)
+        requests = self._new_requests(made, pays=not is_news and not is_refetch)
         if not any(is_new) and page.pattern is not None:
             self._note_same(digest, requests)
         if is_refetch:
-            session.counts.add("unchanged_items", len(is_new) - sum(is_new))
+            session.counts["unchanged_items"] += len(is_new) - sum(is_new)
         for new in is_new:
             if not new:
                 session.in_flight.item_withheld(page)
@@ -261,6 +272,14 @@ class CheckedPage(PassingPage):
         gave = self._gave(digest, new=any(is_new), links=bool(requests.passing))
         self._count(len(is_new) - sum(is_new), withheld, gave)
         return self._released(passing)
+
+    def _says_new(self, is_new: list[bool]) -> bool:
+        """Whether a page with too few words to be compared says something, and has no item that was seen."""
+        page = self.page
+        if page.handling != "accept" or page.pattern is not None or not all(is_new):
+            return False
+        html = getattr(self._response, "text", "")
+        return page.space.seen.take_item(said_by(page.callback, page.reading, html))
 
     def _gave(self, digest: ItemsDigest, *, new: bool, links: bool) -> str:
         """Return why the page was kept, in words: which fields differ from its match's."""
@@ -276,13 +295,11 @@ class CheckedPage(PassingPage):
         page, self._is_copy = self.page, self._copies(digest)
         if self._is_copy:
             return [False] * len(self._found)
-        seen, before = page.space.seen, self._explained(digest)
+        seen, before = page.space.seen, self._rows_seen(digest)
         if page.digest is not None and page.handling == "refetch":
             before = {*page.digest.items}
         return [
-            e is None
-            or e.holds_inside
-            or not (e.by_heading in before or seen.has_item(page.callback, e.exact))
+            e is None or e.holds_inside or not (e.by_heading in before or seen.has_item(e.exact))
             for e in self._found
         ]
 
@@ -303,29 +320,17 @@ class CheckedPage(PassingPage):
             return False
         return session.callbacks.are_copies(page.pattern, page.reading, page.text, match.page)
 
-    def _explained(self, digest: ItemsDigest) -> set[int]:
-        """Return the rows of a list that others had whose numbers are the same, but for those that stand in other rows.
-
-        Else rows may be told apart by a number beside them: rooms by day.
-        """
-        page, found = self.page, set[int]()
+    def _rows_seen(self, digest: ItemsDigest) -> set[int]:
+        """Return the rows of a list that others had."""
+        page, callbacks = self.page, self._session.callbacks
         if digest.number < 2 or not self._has_own_address:
-            return found
-        mine, callbacks = rows_of(page, self._found), self._session.callbacks
-        for theirs in page.space.seen.lists(mine.rows):
-            same = mine.title == theirs.title or callbacks.headings_differ(page.callback)
-            if same and self._explains(mine, theirs) and self._explains(theirs, mine):
-                found |= theirs.rows & mine.rows
-        return found
-
-    def _explains(self, mine: Rows, theirs: Rows) -> bool:
-        """Whether each number that one list has and the other has not stands in its rows, and not in the other's."""
-        page = self.page
-        noisy = self._session.callbacks.noisy_places(page.callback)
-        rest = {*more_numbers(mine.numbers, theirs.numbers, noisy)}
-        text = f"<main><p>{forms_of(mine.written - theirs.written)}"
-        rows = placed(read_page(text, recipe=page.space.recipe, numbers=True)) if rest else ()
-        return rest <= {n & 0xFFFF for n in rows}
+            return set()
+        return page.space.seen.lists.seen_rows(
+            rows_of(page.reading, self._found),
+            callbacks.noisy_places(page.callback),
+            page.space.recipe,
+            any_title=callbacks.headings_differ(page.callback),
+        )
 
     async def _fetched_again(self, digest: ItemsDigest) -> bool:
         """Fetch the page once more, if that may find numbers that each fetch changes; return whether it was tried.
@@ -338,7 +343,7 @@ class CheckedPage(PassingPage):
             return False
         if not callbacks.may_fetch_twice(page.pattern, config.control):
             return False
-        self._session.counts.add("items/second_fetch")
+        self._session.counts["items/second_fetch"] += 1
         response = await fetch(self._session.crawler, self._request)
         if response is None:
             return True
@@ -355,7 +360,7 @@ class CheckedPage(PassingPage):
         page, session = self.page, self._session
         page.handling = "accept"
         if page.pattern is not None:
-            session.counts.add("items/other")
+            session.counts["items/other"] += 1
             session.disprove(page, self._differing(digest))
             theirs = None if page.digest is None else page.digest.page
             session.callbacks.note_other(page.pattern, page.reading, page.text, theirs)
@@ -369,7 +374,7 @@ class CheckedPage(PassingPage):
         assert page.pattern is not None
         is_copy = digest.number > 0 and self._is_copy
         if requests.followed or digest.number:
-            session.counts.add("items/links" if requests.followed else "items/equal")
+            session.counts["items/links" if requests.followed else "items/equal"] += 1
         session.report.notes.brought_nothing(page.verdict.of or "", page.verdict.key)
         if GIVEN in page.pattern.signals:
             return
@@ -403,9 +408,9 @@ class CheckedPage(PassingPage):
         session, page = self._session, self.page
         items *= self._withholds or self._tags
         if items and page.verdict.status != "refetch":
-            session.counts.add("items/withheld", items)
+            session.counts["items/withheld"] += items
         if requests:
-            session.counts.add("requests/withheld", requests)
+            session.counts["requests/withheld"] += requests
         session.report.checked(page, self._response, items, requests, gave)
 
     def end(self, *, complete: bool) -> None:
@@ -431,13 +436,6 @@ def output_of(session: Session, response: Response, held: list[Any]) -> PassingP
         return PassingPage(session, response, page, held)
     withholds = page.handling != "accept" and config.proof_items != "keep" and config.mode == "drop"
     return CheckedPage(session, response, page, held, withholds=withholds)
-
-
-def rows_of(page: Page, items: Iterable[ItemHashes | None]) -> Rows:
-    """Return the rows of a list."""
-    read = [each for each in items if each is not None]
-    rows, written = frozenset(e.by_heading for e in read), numbers_of(each.text for each in read)
-    return Rows(page.reading.fingerprint.title, placed(page.reading), rows, written)
 
 
 def _as_yielded(one: Any) -> Any:

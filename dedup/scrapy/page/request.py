@@ -5,7 +5,7 @@ copy meta from a response to new requests; that must not give a page another pag
 URL, or status of a start request. So what is ours stands in one key of meta, and says whose it is.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -193,45 +193,7 @@ def asks(yielded: Request, wanted: frozenset[str]) -> bool:
 # -------------------------------------------------------------------------- whether it is judged
 
 
-class Callback(NamedTuple):
-    """The callback of a page.
-
-    name          of the method
-    kind          what the page is compared within, unless its request says otherwise
-    is_component  it is for a component (robots.txt, media), or for the shell, not for a spider
-    """
-
-    name: str
-    kind: str
-    is_component: bool
-
-
-def callback_of(request: Request, spider: Any, config: Config) -> Callback:
-    """Return the callback of a request."""
-    name, callback = callback_name(request, spider), request.callback
-    kind = name if config.kinds else ""
-    # with "text" a start page that gave no items would stand for the pages of the rules
-    if kind and callback is None and config.proof != "text":
-        kind = _rules_callback(spider) or name
-    # robots.txt and media have no callback, the shell has a Deferred's
-    of_deferred = isinstance(getattr(callback, "__self__", None), Deferred)
-    is_component = callback is NO_CALLBACK or of_deferred
-    return Callback(name, kind[:KIND_CHARACTERS], is_component)
-
-
-def _rules_callback(spider: Any) -> str:
-    """Return the one callback of a CrawlSpider's rules, if it has start pages parsed, too (parse_start_url); else ""."""
-    default = CrawlSpider.parse_start_url
-    if not isinstance(spider, CrawlSpider) or type(spider).parse_start_url is default:
-        return ""
-    every = (rule.callback for rule in spider.rules)
-    names = {e if isinstance(e, str) else getattr(e, "__name__", "") for e in every if e}
-    return names.pop() if len(names) == 1 else ""
-
-
-def exemption(
-    request: Request, response: Response, config: Config, callback: Callback, *, inline: bool
-) -> str | None:
+def exemption(request: Request, response: Response, config: Config, *, inline: bool) -> str | None:
     """Return the reason for which a page is not judged, before its bytes are read.
 
     inline  whether it is awaited in a callback
@@ -239,7 +201,9 @@ def exemption(
     if request.meta.get("dont_dedup"):
         return "dont_dedup"
     in_force = config.exempt
-    if callback.is_component and "no_callback" in in_force:
+    # robots.txt and media have no callback, the shell has a Deferred's
+    of_deferred = isinstance(getattr(request.callback, "__self__", None), Deferred)
+    if (request.callback is NO_CALLBACK or of_deferred) and "no_callback" in in_force:
         return "no_callback"
     if inline and "inline" in in_force:
         return "inline"

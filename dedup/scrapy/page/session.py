@@ -29,7 +29,7 @@ from dedup.scrapy.guard import Counts, guarded, kind_of, logger
 from dedup.scrapy.memory import Memory, Space, advice, open_memory
 from dedup.scrapy.memory.state import Job, Saving, is_crawl
 from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
-from dedup.scrapy.page.request import Budgets, Callback, again, callback_of, given_to
+from dedup.scrapy.page.request import Budgets, again, given_to
 from dedup.scrapy.report import Report
 from dedup.scrapy.settings import Config, check_settings, has_pipelines
 
@@ -51,6 +51,7 @@ class Session:
         self.filters = seen is not BaseDupeFilter.request_seen  # Scrapy makes no request twice
         self.callbacks = CallbackEvidence(exact=config.proof == "exact")
         self.names = FieldNames()
+        self._item_rules = ItemRules(self.names, config.item_fields, config.item_ignore)
         self.job = Job(job_dir(crawler.settings) if is_crawl(crawler) else None)
         self.saving = Saving(self.counts)
         self.report = Report(config, self.job, self.counts)
@@ -124,7 +125,7 @@ class Session:
             assert self.crawler.spider is not None
             name = self._name = namespace_of(self.crawler.spider.name)
         if name in self._failed:
-            self.counts.add(f"error/{self._failed[name]}")
+            self.counts[f"error/{self._failed[name]}"] += 1
             return None
         space = self.spaces.get(name)
         if space is None:
@@ -132,7 +133,7 @@ class Session:
                 space = self.spaces[name] = self._open(name)
             except Exception as error:  # noqa: BLE001 - the crawl goes on without the namespace
                 self._failed[name] = kind = kind_of(error)
-                self.counts.add(f"error/{kind}")
+                self.counts[f"error/{kind}"] += 1
                 logger.error(
                     "[dedup] off for %r in this crawl, pages are kept: %s%s",
                     name,
@@ -168,23 +169,27 @@ class Session:
 
     # ------------------------------------------------------------------ a page is parsed
 
-    def item_reader(self, request: Request, response: Response, reading: PageReading) -> ItemReader:
+    def item_reader(
+        self, request: Request, response: Response, reading: PageReading, callback: str
+    ) -> ItemReader:
         """Return what reads the items of a page."""
-        config = self.config
         # the URLs before a redirect are data: an item has them to say what leads where
+        urls, noted = (response.url, request.url), request.meta.get("dedup")
         page = ItemPage(
-            (response.url, request.url),
+            urls,
             lambda: getattr(response, "text", ""),
             len(response.body),
-            lambda: reading,
-            request.meta.get("dedup"),
+            reading,
+            callback,
+            noted,
         )
-        return ItemReader(page, ItemRules(self.names, config.item_fields, config.item_ignore))
+        finds_title = self.callbacks.may_store_pages(callback)
+        return ItemReader(page, self._item_rules, finds_title=finds_title)
 
     def given(self, request: Request, response: Response, reading: PageReading) -> int:
         """Return a hash of what the callback of a page is given beside the response; 0: nothing."""
         found = given_to(request)
-        return self.item_reader(request, response, reading).given(found) if found else 0
+        return self.item_reader(request, response, reading, "").given(found) if found else 0
 
     def news(self, budgets: Budgets) -> None:
         """Note that something new came by way of requests that budgets paid for."""
@@ -220,10 +225,6 @@ class Session:
                 ", ".join(names) or "other items",
             )
         self.send(map(again, dropped), "items/again")
-
-    def callback_of(self, request: Request) -> Callback:
-        """Return the callback of a request."""
-        return callback_of(request, self.crawler.spider, self.config)
 
     def fingerprint(self, request: Request) -> bytes:
         """Return by what Scrapy tells requests apart: their URL, and what a project adds to that."""
@@ -262,7 +263,7 @@ class Session:
     def send(self, requests: "Iterable[Request]", stat: str) -> None:
         """Schedule requests that no callback makes, and count them."""
         for request in requests:
-            self.counts.add(stat)
+            self.counts[stat] += 1
             assert self.crawler.engine is not None
             self.crawler.engine.crawl(request)
 
@@ -276,7 +277,7 @@ class Session:
             return
         space = self.space_of(request)
         if space is not None:
-            self.in_flight.forget(request, self.callback_of(request).name, space)
+            self.in_flight.forget(request, space)
         if token in self.in_flight.pages:
             self.in_flight.end(token, accepted=False)
             if noted.get("status") != "refetch":

@@ -244,7 +244,6 @@ class Namespaces:
 
     def _opened(self, name: str, recipe: str | None) -> _Namespace:
         widest = self._detector(name, distance=self._distance, recipe=recipe)
-        widest.share_memory(self._memory)
         greatest, usual = widest.policy.distance, widest.recipe.distance
         detector = widest
         if usual < greatest:
@@ -270,7 +269,8 @@ class Namespaces:
 
     def _detector(self, name: str, **asked: Any) -> EmbeddedDetector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
-        return open_embedded(self.path, Options(namespace=name, clock=self._clock, **asked))
+        options = Options(namespace=name, clock=self._clock, **asked)
+        return open_embedded(self.path, options, self._memory)
 
 
 def check_known(recipe: str) -> Recipe:

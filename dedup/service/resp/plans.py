@@ -12,7 +12,7 @@ import msgspec
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.forms import FIELD_BYTES, check_field
-from dedup.model.policy import NEVER
+from dedup.model.recipes import NEVER
 from dedup.service.core.command_table import (
     LEAST_SPAN,
     LONGEST_SPAN,

@@ -6,10 +6,7 @@ Invariants: a detector's namespace and options are in every command, so that the
 connection. Only what the caller chose is sent; the rest is the service's default.
 """
 
-import os
-import secrets
 from collections.abc import Sequence
-from itertools import count
 from typing import Any, Literal, get_args
 
 from dedup.model.errors import (
@@ -30,7 +27,6 @@ from dedup.model.page import (
     PageFingerprint,
     ReserveOptions,
     Verdict,
-    unreserved,
 )
 from dedup.model.policy import RESERVATION_SECONDS, Options
 from dedup.model.recipes import Recipe, same_recipe
@@ -122,11 +118,6 @@ class Commands:
         assert token is not None
         return (b"DEDUP.RELEASE", self._encoded_namespace, _encoded(key), token)
 
-    def reserve_expired(self, verdict: Verdict, token: str) -> Command:
-        """Return the command that reserves a page again whose reservation is not held any more."""
-        asked = verdict.document
-        return self.reserve(asked, ReserveOptions(exempt="expired", kind=asked.kind), token)
-
     def forget(self, key: str) -> Command:
         """Return the command that removes a document."""
         return (b"DEDUP.FORGET", self._encoded_namespace, _encoded(key))
@@ -153,14 +144,6 @@ class Commands:
                 "inserted"
             )
         same_recipe(self._recipe_id, verdict.page.recipe)
-
-
-def unjudged_verdict(asked: Document) -> Verdict:
-    """Return the verdict on a page that is kept because the service does not answer.
-
-    No service knows its token: insert() reserves the page first.
-    """
-    return unreserved(Verdict("exempt", "", asked), "fault")
 
 
 def is_unjudged(verdict: Verdict) -> bool:
@@ -261,27 +244,6 @@ def _number(value: str) -> Any:
 def unreadable(reply: Any) -> ServiceUnavailable:
     """Return the error of a reply that no table service gives."""
     return ServiceUnavailable(f"not the answer of a table service: {str(reply)[:200]}")
-
-
-class _Tokens:
-    """Unique tokens: a random prefix, renewed in a forked process, and a number."""
-
-    def __init__(self) -> None:
-        self.renew()
-        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-            os.register_at_fork(after_in_child=self.renew)
-
-    def renew(self) -> None:
-        self.prefix = secrets.token_hex(16)
-        self.number = count()
-
-
-_tokens = _Tokens()
-
-
-def new_token() -> str:
-    """Return a unique token for a reservation."""
-    return f"{_tokens.prefix}-{next(_tokens.number):x}"
 
 
 SUMMED = frozenset(

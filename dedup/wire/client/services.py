@@ -450,12 +450,13 @@ class Request:
     data        what goes over the wire
     only        the service that is to be asked, None: the first that is there
     avoided     services that are not asked
-    reply       the answer, or the DedupError that it stands for; None: there is none
-    service     the one that gave it
+    sent        the future of the reply of the service that is asked
+    reply       the answer, or the DedupError that it stands for; None until then
+    service     the one that is asked, or gave it; -1: none
     unanswered  services that may have carried it out, but did not answer
     """
 
-    __slots__ = ("avoided", "data", "only", "reply", "service", "unanswered")
+    __slots__ = ("avoided", "data", "only", "reply", "sent", "service", "unanswered")
 
     def __init__(
         self, command: Command, only: int | None = None, avoided: frozenset[int] = frozenset()
@@ -463,12 +464,10 @@ class Request:
         self.data = pack(command)
         self.only = only
         self.avoided = avoided
+        self.sent: asyncio.Future[Any] | None = None
         self.reply: Any = None
-        self.service = 0
+        self.service = -1
         self.unanswered: frozenset[int] = frozenset()
-
-
-Sent = tuple[Request, int, "asyncio.Future[Any]"]
 
 
 class Services:
@@ -488,36 +487,59 @@ class Services:
         meter = nullcontext() if meter is None else meter
         self._endpoints = [Endpoint(address, timeout_seconds, meter) for address in addresses]
 
-    async def execute(self, requests: Sequence[Request]) -> None:
-        """Send requests and wait for the replies, which are noted in them.
+    def begin(self, request: Request) -> None:
+        """Send a request to the first service that is there; execute() waits for the reply. Never waits."""
+        for number, endpoint in enumerate(self._endpoints):
+            if (
+                number in request.avoided
+                or request.only not in {None, number}
+                or not endpoint.stands
+            ):
+                continue
+            with suppress(ServiceUnavailable):
+                request.sent, request.service = endpoint.send(request.data), number
+                return
 
-        A service that does not reply is no error here: the request lacks its reply. Cancelled, the
-        requests name the services that may have carried them out.
+    async def execute(self, request: Request) -> Any:
+        """Send a request, unless it was begun, to the next service if one fails; return the reply.
+
+        It is noted in the request, too: an error is the DedupError that it stands for, ServiceUnavailable where no service
+        replied. Cancelled, the request names the service that may have carried it out.
         """
-        failed: frozenset[int] = frozenset()
-        while requests:
-            for number, endpoint in enumerate(self._endpoints):
-                if not endpoint.tried.is_set():
-                    await endpoint.first_try()
-                if endpoint.stands and number not in failed:
-                    break
-            sent: list[Sent] = []
-            again: list[Request] = []
-            for request in requests:
-                failed = self._send(request, failed, sent)
-            for request, number, future in sent:
-                try:
-                    request.reply = await future
-                    request.service = number
-                    self._endpoints[number].refusals.reset()
-                except (ReplyError, ServiceUnavailable) as error:
-                    if not self._replied(request, number, error):
-                        failed |= {number}
-                        again.append(request)
-                except BaseException:
-                    _abandon(sent)
-                    raise
-            requests = again
+        while True:
+            if request.sent is None:
+                await self._first_tries(request)
+                self.begin(request)
+            if request.sent is None:
+                request.reply, request.service = self.unavailable(), -1
+                return request.reply
+            endpoint = self._endpoints[request.service]
+            try:
+                reply = await request.sent
+            except ReplyError as error:
+                reply = error_of(str(error))
+                if isinstance(reply, ServiceUnavailable):  # it cannot do its work
+                    endpoint.refused(str(reply))
+            except ServiceUnavailable as error:
+                reply, endpoint.trouble = error, str(error)
+                request.unanswered |= {request.service}
+            except BaseException:
+                request.unanswered |= {request.service}
+                raise
+            if not isinstance(reply, ServiceUnavailable):
+                endpoint.refusals.reset()
+                request.reply = reply
+                return reply
+            request.avoided |= {request.service}
+            request.sent = None
+
+    async def _first_tries(self, request: Request) -> None:
+        """Wait until there is a service for a request, or connecting to each was tried."""
+        for number, endpoint in enumerate(self._endpoints):
+            if not endpoint.tried.is_set():
+                await endpoint.first_try()
+            if endpoint.stands and number not in request.avoided:
+                return
 
     def note_holder(self, token: str, number: int) -> None:
         """Remember the service that holds a token."""
@@ -543,45 +565,8 @@ class Services:
         for endpoint in self._endpoints:
             await endpoint.close()
 
-    def _send(self, request: Request, failed: frozenset[int], sent: list[Sent]) -> frozenset[int]:
-        """Send a request to the first service that takes it; return those that failed."""
-        for number, endpoint in enumerate(self._endpoints):
-            if number in failed or number in request.avoided or request.only not in {None, number}:
-                continue
-            try:
-                if endpoint.stands:
-                    sent.append((request, number, endpoint.send(request.data)))
-                    break
-            except ServiceUnavailable:
-                failed |= {number}
-        return failed
-
-    def _replied(self, request: Request, number: int, error: Exception) -> bool:
-        """Note an error; return False for one that keeps the service from its work."""
-        endpoint = self._endpoints[number]
-        if not isinstance(error, ReplyError):
-            endpoint.trouble = str(error)
-            request.unanswered |= {number}
-            return False
-        stands_for = error_of(str(error))
-        if isinstance(stands_for, ServiceUnavailable):
-            endpoint.refused(str(stands_for))
-            return False
-        request.reply, request.service = stands_for, number
-        endpoint.refusals.reset()
-        return True
-
 
 def _unread(future: asyncio.Future[Any]) -> None:
     """Take an error that no one waits for: else asyncio says that it was never retrieved."""
     if not future.cancelled():
         future.exception()
-
-
-def _abandon(sent: Sequence[Sent]) -> None:
-    """Cancel what was sent, and note the services that did not reply."""
-    for request, number, future in sent:
-        if request.reply is None:
-            request.unanswered |= {number}
-            future.cancel()
-            _unread(future)

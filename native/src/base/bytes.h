@@ -57,6 +57,22 @@ static inline uint8_t ascii_lower(uint8_t c) {
     return (uint8_t)(c - 'A') < 26 ? (uint8_t)(c | 0x20) : c;
 }
 
+/* Whether bytes are a word, which is in lower case, in either case of their letters. */
+static inline int is_word(const uint8_t *bytes, size_t n, const char *word) {
+    size_t i = 0;
+    for (; i < n && word[i] != '\0'; i++) {
+        if (ascii_lower(bytes[i]) != (uint8_t)word[i]) return 0;
+    }
+    return i == n && word[i] == '\0';
+}
+
+/* The value of a hexadecimal digit, or -1. */
+static inline int hex_digit(uint8_t c) {
+    if (is_ascii_digit(c)) return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* A word of 8 bytes that all are this one. */
 #define NDD_BYTES_OF(byte) (UINT64_C(0x0101010101010101) * (byte))
 

@@ -1,6 +1,6 @@
 /*
  * XXH64 with seed 0, after its published specification (xxHash, doc/xxhash_spec.md): the checksum
- * of saved tables. It finds damage, not malice.
+ * of segments. It finds damage, not malice.
  */
 #ifndef NDD_CHECKSUM_H
 #define NDD_CHECKSUM_H

@@ -1,16 +1,31 @@
 /*
  * Simhash of small weights: 64 sums of 16 bits side by side. What a hash adds is its weight in the lanes of
- * its set bits and 0 in all others. Two ways to do so, by what the processor has; both give what
- * simhash.c's counters give.
+ * its set bits and 0 in all others. Three ways to do so, by what the processor has; all give what simhash.c's sums give.
  */
 #include <string.h>
 
 #include "base/chunk.h"
 #include "hash/simhash.h"
 
-#ifdef NDD_CHUNKS
 #define ROUND 128 /* weights of NDD_SIMHASH_SMALL whose sum fits into 16 bits */
 
+/* Any processor: 4 lanes to a word. A multiplication puts the four bits of a word one into each lane. */
+static uint64_t by_words(const uint64_t *hashes, const uint32_t *weights, size_t step, size_t n) {
+    const uint64_t spread = UINT64_C(0x0000200040008001), ones = UINT64_C(0x0001000100010001);
+    uint64_t sum[64] = {0}, total = 0;
+    for (size_t i = 0; i < n;) {
+        uint64_t lanes[16] = {0};
+        for (size_t stop = n - i < ROUND ? n : i + ROUND; i < stop; i++) {
+            uint64_t weight = weights[i * step];
+            total += weight;
+            for (int j = 0; j < 16; j++) lanes[j] += ((hashes[i] >> 4 * j & 15) * spread & ones) * weight;
+        }
+        for (int j = 0; j < 64; j++) sum[j] += lanes[j / 4] >> 16 * (j % 4) & 0xffff;
+    }
+    return simhash_of_sums(sum, total);
+}
+
+#ifdef NDD_CHUNKS
 /* Adds a round to the sums. */
 static inline void end_round(uint64_t *sum, const void *lanes) {
     uint16_t round[64];
@@ -18,22 +33,16 @@ static inline void end_round(uint64_t *sum, const void *lanes) {
     for (int j = 0; j < 64; j++) sum[j] += round[j];
 }
 
-static inline uint64_t majority(const uint64_t *sum, uint64_t total) {
-    uint64_t value = 0;
-    for (int j = 0; j < 64; j++) value |= (uint64_t)(sum[j] > total / 2) << j;
-    return value;
-}
-
 /* SSE2: 8 lanes to a register, a mask made for each. */
-static uint64_t by_comparison(const uint64_t *hashes, const uint32_t *weights, size_t n) {
+static uint64_t by_comparison(const uint64_t *hashes, const uint32_t *weights, size_t step, size_t n) {
     const __m128i bit = _mm_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128);
     uint64_t sum[64] = {0}, total = 0;
     for (size_t i = 0; i < n;) {
         __m128i lanes[8];
         for (int j = 0; j < 8; j++) lanes[j] = _mm_setzero_si128();
         for (size_t stop = n - i < ROUND ? n : i + ROUND; i < stop; i++) {
-            total += weights[i];
-            __m128i weight = _mm_set1_epi16((short)weights[i]);
+            total += weights[i * step];
+            __m128i weight = _mm_set1_epi16((short)weights[i * step]);
             __m128i bytes = _mm_set_epi32(0, 0, (int)(uint32_t)(hashes[i] >> 32), (int)(uint32_t)hashes[i]);
             bytes = _mm_unpacklo_epi8(bytes, _mm_setzero_si128()); /* each byte of the hash in 16 bits */
             __m128i four[2] = {_mm_unpacklo_epi16(bytes, bytes), _mm_unpackhi_epi16(bytes, bytes)};
@@ -55,7 +64,7 @@ static uint64_t by_comparison(const uint64_t *hashes, const uint32_t *weights, s
         }
         end_round(sum, lanes);
     }
-    return majority(sum, total);
+    return simhash_of_sums(sum, total);
 }
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -65,21 +74,21 @@ static uint64_t by_comparison(const uint64_t *hashes, const uint32_t *weights, s
 /* AVX-512: the hash is the mask. Registers of 256 bits, for those of 512 slow down the processors that had
  * them first. */
 __attribute__((target("avx512bw,avx512vl")))
-static uint64_t by_mask(const uint64_t *hashes, const uint32_t *weights, size_t n) {
+static uint64_t by_mask(const uint64_t *hashes, const uint32_t *weights, size_t step, size_t n) {
     uint64_t sum[64] = {0}, total = 0;
     for (size_t i = 0; i < n;) {
         __m256i lanes[4];
         for (int j = 0; j < 4; j++) lanes[j] = _mm256_setzero_si256();
         for (size_t stop = n - i < ROUND ? n : i + ROUND; i < stop; i++) {
-            total += weights[i];
-            __m256i weight = _mm256_set1_epi16((short)weights[i]);
+            total += weights[i * step];
+            __m256i weight = _mm256_set1_epi16((short)weights[i * step]);
             for (int j = 0; j < 4; j++) {
                 lanes[j] = _mm256_mask_add_epi16(lanes[j], (__mmask16)(hashes[i] >> 16 * j), lanes[j], weight);
             }
         }
         end_round(sum, lanes);
     }
-    return majority(sum, total);
+    return simhash_of_sums(sum, total);
 }
 #endif
 #endif
@@ -92,6 +101,6 @@ int simhash_ways(simhash_way ways[NDD_SIMHASH_WAYS]) {
 #ifdef NDD_CHUNKS
     ways[n++] = by_comparison;
 #endif
-    (void)ways;
+    ways[n++] = by_words;
     return n;
 }

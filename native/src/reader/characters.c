@@ -22,11 +22,9 @@ static size_t numeric_reference(const uint8_t *at, const uint8_t *end, uint32_t 
     const uint8_t *digits = p;
     uint32_t x = 0;
     for (; p < end; p++) {
-        uint32_t digit;
-        if (is_ascii_digit(*p)) digit = (uint32_t)(*p - '0');
-        else if (base == 16 && (uint8_t)((*p | 0x20) - 'a') < 6) digit = (uint32_t)((*p | 0x20) - 'a' + 10);
-        else break;
-        x = x > 0x10ffff ? x : x * base + digit; /* too large stays too large */
+        int digit = hex_digit(*p);
+        if (digit < 0 || digit >= (int)base) break;
+        x = x > 0x10ffff ? x : x * base + (uint32_t)digit; /* too large stays too large */
     }
     if (p == digits) return 0;
     if (p < end && *p == ';') p++;

@@ -20,7 +20,7 @@ struct character {
 static inline struct character character_of(uint32_t code) {
     if (code > 0x10ffff) code = NDD_NOT_A_CHARACTER;
     const struct character_kind *kind =
-        &character_kinds[character_rows[character_page[code >> 8] << 8 | (code & 255)]];
+        &character_kinds[character_rows[(uint32_t)character_page[code >> 8] << 8 | (code & 255)]];
     struct character found = {(uint32_t)((int32_t)code + kind->lower), kind->kind, 0};
     return found;
 }

@@ -16,14 +16,10 @@ static int may_be_space(uint8_t c) {
     return c <= ' ' || c == 0x85 || c == 0xa0;
 }
 
-/* Whether the bytes before a place end with a word, in any case. */
+/* Whether the bytes before a place end with a word, in either case. */
 static int ends_with(const uint8_t *from, const uint8_t *to, const char *word) {
     size_t n = strlen(word);
-    if ((size_t)(to - from) < n) return 0;
-    for (size_t i = 0; i < n; i++) {
-        if ((to[(ptrdiff_t)i - (ptrdiff_t)n] | 0x20) != word[i]) return 0;
-    }
-    return 1;
+    return (size_t)(to - from) >= n && is_word(to - n, n, word);
 }
 
 /* Whether "utf-8" or "utf8" stands at a place, perhaps in quotes, and ends there. */

@@ -108,12 +108,6 @@ static uint64_t path_hash(const struct ndd_reader *reader, const uint8_t *path, 
 
 /* ------------------------------------------------------------------------------------------ parameters */
 
-static int hex_digit(uint8_t c) {
-    if (is_ascii_digit(c)) return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The next byte of a value, decoded; -1 at its end. */
 static int next_byte(const uint8_t **at, const uint8_t *end) {
     const uint8_t *p = *at;

@@ -13,18 +13,10 @@ uint64_t tag_long_name(const uint8_t *name, size_t n) {
     return h | UINT64_C(1) << 63;
 }
 
-static int equals(const uint8_t *bytes, size_t n, const char *word) {
-    size_t i = 0;
-    for (; i < n && word[i] != '\0'; i++) {
-        if (ascii_lower(bytes[i]) != (uint8_t)word[i]) return 0;
-    }
-    return i == n && word[i] == '\0';
-}
-
 static int one_of(const uint8_t *bytes, size_t n, const char *const *words) {
     uint8_t first = ascii_lower(bytes[0]); /* n > 0; most words end here */
     for (; *words != NULL; words++) {
-        if ((uint8_t)(*words)[0] == first && equals(bytes, n, *words)) return 1;
+        if ((uint8_t)(*words)[0] == first && is_word(bytes, n, *words)) return 1;
     }
     return 0;
 }
@@ -47,7 +39,7 @@ static int has_token(const uint8_t *value, size_t n, const char *word) {
         while (i < n && is_html_space(value[i])) i++;
         size_t start = i;
         while (i < n && !is_html_space(value[i])) i++;
-        if (equals(value + start, i - start, word)) return 1;
+        if (is_word(value + start, i - start, word)) return 1;
     }
     return 0;
 }
@@ -65,7 +57,7 @@ static int names_subject(const uint8_t *value, const uint8_t *word) {
     const uint8_t *name = word;
     while (name > value && word - name < NAME_MOST && !is_html_space(name[-1])) name--;
     size_t n = (size_t)(word - name);
-    return (n >= 4 && equals(name, 4, "tag-")) || (n >= 9 && equals(name, 9, "category-"));
+    return (n >= 4 && is_word(name, 4, "tag-")) || (n >= 9 && is_word(name, 9, "category-"));
 }
 
 /* What the word of a class or id says that begins at a place. */
@@ -155,7 +147,7 @@ static uint32_t small4(const uint8_t *name) {
 }
 
 static int is_json_type(const uint8_t *type, size_t n) {
-    return equals(type, n, "application/json") || (n > 5 && equals(type + n - 5, 5, "+json"));
+    return is_word(type, n, "application/json") || (n > 5 && is_word(type + n - 5, 5, "+json"));
 }
 
 /* An attribute in which two pages of similar text may differ (docs/reference/fingerprint-spec.md, "Parts"). */
@@ -169,16 +161,16 @@ static void long_attribute(struct ndd_reader *reader, const uint8_t *name, size_
                            size_t length, const uint8_t *end, int wanted, struct attributes *found) {
     switch (n) {
     case 6:
-        if (equals(name, n, "hidden")) {
-            if (!equals(value, length, "until-found")) found->marks |= IN_HIDDEN;
-        } else if (!(found->more & MORE_PAGE) && equals(name, n, "srcdoc")) {
+        if (is_word(name, n, "hidden")) {
+            if (!is_word(value, length, "until-found")) found->marks |= IN_HIDDEN;
+        } else if (!(found->more & MORE_PAGE) && is_word(name, n, "srcdoc")) {
             found->more |= MORE_PAGE;
             found->page = value;
             found->page_length = length;
-        } else if (equals(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted);
+        } else if (is_word(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted);
         break;
     case 7:
-        if (small4(name) != NAME4('c', 'o', 'n', 't') || !equals(name, n, "content")) break;
+        if (small4(name) != NAME4('c', 'o', 'n', 't') || !is_word(name, n, "content")) break;
         said_attribute(reader, name, value, length, end, wanted);
         if (found->more & MORE_CONTENT) break;
         found->more |= MORE_CONTENT;
@@ -186,31 +178,31 @@ static void long_attribute(struct ndd_reader *reader, const uint8_t *name, size_
         found->content_length = length;
         break;
     case 8:
-        if (small4(name) == NAME4('i', 't', 'e', 'm') && !(found->more & MORE_ITEMPROP) && equals(name, n, "itemprop")) {
+        if (small4(name) == NAME4('i', 't', 'e', 'm') && !(found->more & MORE_ITEMPROP) && is_word(name, n, "itemprop")) {
             found->more |= MORE_ITEMPROP;
             found->itemprop = value;
             found->itemprop_length = length;
-        } else if (small4(name) == NAME4('p', 'r', 'o', 'p') && equals(name, n, "property") && equals(value, length, "og:url")) {
+        } else if (small4(name) == NAME4('p', 'r', 'o', 'p') && is_word(name, n, "property") && is_word(value, length, "og:url")) {
             found->more |= MORE_OPEN_GRAPH;
-        } else if (small4(name) == NAME4('d', 'a', 't', 'e') && equals(name, n, "datetime")) {
+        } else if (small4(name) == NAME4('d', 'a', 't', 'e') && is_word(name, n, "datetime")) {
             said_attribute(reader, name, value, length, end, wanted);
-        } else if (equals(name, n, "readonly") || equals(name, n, "disabled")) {
+        } else if (is_word(name, n, "readonly") || is_word(name, n, "disabled")) {
             found->more |= MORE_FIXED;
         }
         break;
     case 9:
-        if (small4(name) == NAME4('i', 't', 'e', 'm') && equals(name, n, "itemscope")) found->more |= MORE_ITEMSCOPE;
+        if (small4(name) == NAME4('i', 't', 'e', 'm') && is_word(name, n, "itemscope")) found->more |= MORE_ITEMSCOPE;
         break;
     case 10:
-        if (small4(name) == NAME4('a', 'r', 'i', 'a') && equals(name, n, "aria-label")) {
+        if (small4(name) == NAME4('a', 'r', 'i', 'a') && is_word(name, n, "aria-label")) {
             said_attribute(reader, name, value, length, end, wanted);
         }
         break;
     case 11:
-        if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->marks |= IN_HIDDEN;
+        if (is_word(name, n, "aria-hidden") && is_word(value, length, "true")) found->marks |= IN_HIDDEN;
         break;
     case 14:
-        if (small4(name) == NAME4('s', 'h', 'a', 'd') && equals(name, n, "shadowrootmode")) found->more |= MORE_SHADOW;
+        if (small4(name) == NAME4('s', 'h', 'a', 'd') && is_word(name, n, "shadowrootmode")) found->more |= MORE_SHADOW;
         break;
     default:
         break;
@@ -227,7 +219,7 @@ static void attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, 
     }
     switch (n) {
     case 2:
-        if (wanted & WANTED_CLASS && equals(name, n, "id")) found->marks |= class_says(value, length, end);
+        if (wanted & WANTED_CLASS && is_word(name, n, "id")) found->marks |= class_says(value, length, end);
         break;
     case 3:
         switch (small3(name)) {
@@ -263,7 +255,7 @@ static void attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, 
             if (has_word(value, length, main_roles)) found->marks |= IN_MAIN;
             break;
         case NAME4('t', 'y', 'p', 'e'):
-            if (equals(value, length, "application/ld+json")) found->more |= MORE_LINKED; /* describes the text, does not replace it */
+            if (is_word(value, length, "application/ld+json")) found->more |= MORE_LINKED; /* describes the text, does not replace it */
             else if (is_json_type(value, length)) found->more |= MORE_JSON;
             else if (length > 0 && !one_of(value, length, text_types)) found->more |= MORE_NO_TEXT;
             break;

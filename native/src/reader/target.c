@@ -65,15 +65,6 @@ static size_t scheme(const uint8_t *target, size_t n) {
     return i < n && target[i] == ':' ? i + 1 : 0;
 }
 
-static int is_http(const uint8_t *target, size_t scheme_length) {
-    static const char https[] = "https";
-    if (scheme_length != 5 && scheme_length != 6) return 0;
-    for (size_t i = 0; i + 1 < scheme_length; i++) {
-        if (ascii_lower(target[i]) != (uint8_t)https[i]) return 0;
-    }
-    return 1;
-}
-
 /* Leaves out ";name=value" of a session in the path, and volatile parameters in the query. */
 static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
     size_t i = 0, length = 0;
@@ -113,7 +104,7 @@ int target_split(const uint8_t *href, size_t n, struct target *target) {
     }
     if (length == 0) return 0;
     size_t skip = scheme(at, length);
-    if (skip > 0 && !is_http(at, skip)) return 0;
+    if (skip > 0 && !is_word(at, skip, "http:") && !is_word(at, skip, "https:")) return 0;
     target->absolute = skip > 0;
     target->host = at += skip;
     target->host_length = 0;

@@ -34,14 +34,8 @@ enum property {
     ID, TYPE, GRAPH, MAIN_ENTITY, OFFERS, VALUE
 };
 
-static int is(const uint8_t *name, size_t n, const char *word) {
-    size_t i = 0;
-    for (; i < n && word[i] != '\0'; i++) if (ascii_lower(name[i]) != (uint8_t)word[i]) return 0;
-    return i == n && word[i] == '\0';
-}
-
 static int is_gtin(const uint8_t *name, size_t n) {
-    if (n < 4 || n > 6 || !is(name, 4, "gtin")) return 0;
+    if (n < 4 || n > 6 || !is_word(name, 4, "gtin")) return 0;
     for (size_t i = 4; i < n; i++) if (!is_ascii_digit(name[i])) return 0;
     return 1;
 }
@@ -50,17 +44,17 @@ static enum property property_of(const uint8_t *name, size_t n) {
     if (is_gtin(name, n)) return GTIN;
     switch (n) {
     case 3:
-        return is(name, n, "sku") ? SKU : is(name, n, "mpn") ? MPN : is(name, n, "@id") ? ID : NOTHING;
+        return is_word(name, n, "sku") ? SKU : is_word(name, n, "mpn") ? MPN : is_word(name, n, "@id") ? ID : NOTHING;
     case 4:
-        return is(name, n, "isbn") ? ISBN : NOTHING;
+        return is_word(name, n, "isbn") ? ISBN : NOTHING;
     case 5:
-        return is(name, n, "@type") ? TYPE : is(name, n, "value") ? VALUE : NOTHING;
+        return is_word(name, n, "@type") ? TYPE : is_word(name, n, "value") ? VALUE : NOTHING;
     case 6:
-        return is(name, n, "offers") ? OFFERS : is(name, n, "@graph") ? GRAPH : NOTHING;
+        return is_word(name, n, "offers") ? OFFERS : is_word(name, n, "@graph") ? GRAPH : NOTHING;
     case 9:
-        return is(name, n, "productid") ? PRODUCT_ID : NOTHING;
+        return is_word(name, n, "productid") ? PRODUCT_ID : NOTHING;
     case 10:
-        return is(name, n, "identifier") ? IDENTIFIER : is(name, n, "mainentity") ? MAIN_ENTITY : NOTHING;
+        return is_word(name, n, "identifier") ? IDENTIFIER : is_word(name, n, "mainentity") ? MAIN_ENTITY : NOTHING;
     default:
         return NOTHING;
     }
@@ -165,7 +159,7 @@ static int is_other_type(const uint8_t *type, size_t n) {
                                        "corporation", "action", "element"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t length = strlen(ends[i]);
-        if (n >= length && is(type + n - length, length, ends[i])) return 1;
+        if (n >= length && is_word(type + n - length, length, ends[i])) return 1;
     }
     return 0;
 }
@@ -175,7 +169,7 @@ static void set_id(const struct ndd_reader *reader, struct entity *entity, const
     if (entity->id_found || (n >= 2 && value[0] == '_' && value[1] == ':')) return;
     const uint8_t *colon = memchr(value, ':', n), *slash = memchr(value, '/', n);
     int has_scheme = colon != NULL && (slash == NULL || colon < slash);
-    entity->id_is_url = slash != NULL && (!has_scheme || (n > 4 && is(value, 4, "http")));
+    entity->id_is_url = slash != NULL && (!has_scheme || (n > 4 && is_word(value, 4, "http")));
     if (entity->id_is_url) {
         entity->id_found = target_hash_path(reader, value, n, &entity->id);
         return;
@@ -212,10 +206,8 @@ static int hex(const uint8_t *at, const uint8_t *end, uint32_t *code) {
     if (end - at < 4) return 0;
     *code = 0;
     for (int i = 0; i < 4; i++) {
-        uint8_t c = at[i] | 0x20;
-        if (is_ascii_digit(at[i])) *code = *code * 16 + (uint32_t)(at[i] - '0');
-        else if (c >= 'a' && c <= 'f') *code = *code * 16 + 10 + (uint32_t)(c - 'a');
-        else return 0;
+        if (hex_digit(at[i]) < 0) return 0;
+        *code = *code * 16 + (uint32_t)hex_digit(at[i]);
     }
     return 1;
 }
@@ -278,7 +270,7 @@ static void take_string(struct json *json, const uint8_t *at, const uint8_t *end
 static void take_scalar(struct json *json, const uint8_t *at, const uint8_t *end) {
     uint8_t value[VALUE_BYTES];
     size_t n = trim(&at, (size_t)(end - at));
-    if (n == 0 || is(at, n, "null") || is(at, n, "true") || is(at, n, "false")) return;
+    if (n == 0 || is_word(at, n, "null") || is_word(at, n, "true") || is_word(at, n, "false")) return;
     if (n > VALUE_BYTES) n = VALUE_BYTES;
     memcpy(value, at, n);
     take_value(json, value, n);

@@ -192,9 +192,6 @@ ndd_status ndd_segment_open(const uint8_t *bytes, uint64_t size, ndd_segment **s
         if (broken != NULL) status = refuse(NDD_DAMAGED, reason, broken);
     }
     if (status == NDD_OK) {
-        status = segment_crowds_open(&opened->crowds, opened->tables, opened->design.count);
-    }
-    if (status == NDD_OK) {
         *segment = opened;
         return NDD_OK;
     }
@@ -207,7 +204,6 @@ void ndd_segment_close(ndd_segment *segment) {
     if (segment == NULL) return;
     flips_close(&segment->flips);
     design_close(&segment->design);
-    segment_crowds_close(&segment->crowds);
     free(segment->tables);
     free(segment);
 }

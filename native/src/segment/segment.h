@@ -21,7 +21,6 @@
 #define NDD_SEGMENT_H
 
 #include "ndd_bulk.h"
-#include "segment/segment_crowd.h"
 #include "segment/segment_format.h"
 
 struct ndd_segment {
@@ -36,7 +35,6 @@ struct ndd_segment {
     const uint8_t *documents;
     uint64_t base;  /* the least document, where they have 4 bytes */
     uint32_t width; /* of a document: 4 or 8 bytes */
-    struct segment_crowds crowds; /* beside the file */
 };
 
 /* The document at a place. */

@@ -29,8 +29,9 @@
  * mod c. Without parts there is one table without key bits. A bucket is key ^ key >> f, f half the number of key bits,
  * rounded up, and at least 1. Values are ordered by bucket, then by rest; the place in the first table is the rank.
  *
- * A reader refuses as with a saved table (ndd.h), and before anything is searched also parts that do not find every
- * difference of k bits, and tables that hold different values.
+ * A reader refuses another magic (NDD_BAD_FORMAT), another version (NDD_BAD_VERSION), fewer bytes (NDD_TRUNCATED), a
+ * greater V (NDD_TOO_LARGE), and all else that is not exactly this (NDD_DAMAGED). Checksums find damage, not malice: also
+ * order and sums are checked, that the parts find every difference of k bits, and that all tables hold the same values.
  */
 #ifndef NDD_SEGMENT_FORMAT_H
 #define NDD_SEGMENT_FORMAT_H

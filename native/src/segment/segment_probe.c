@@ -8,8 +8,7 @@
  * A crowded bucket is not compared as a whole. Its rests ascend, so a run of them has its leading bits
  * in common; where these alone are too far from the query's, the run is skipped; otherwise it is
  * split in two. That costs about as many steps as there are runs near the query: of a million values
- * in one bucket, some thousands for k = 3. A bucket of thousands is skipped where segment_crowd.h tells
- * that none of them can match.
+ * in one bucket, some thousands for k = 3.
  *
  * The rule kept: a value that several blocks find is taken in the first of them only.
  */
@@ -137,14 +136,6 @@ static ndd_status part(const struct search *search, const struct visit *visit, u
 
 NDD_INLINE ndd_status read_bucket(const struct search *search, const struct visit *visit, int lanes) {
     uint64_t count = visit->end - visit->start;
-    if (count >= NDD_SEGMENT_CROWD) {
-        const struct flip *flip = &search->segment->flips.list[visit->flip];
-        NDD_COUNT_STEPS(1);
-        if (!segment_crowds_may_match(&search->segment->crowds, flip->block, visit->bucket, visit->rest,
-                                     search->k - flip->bits)) {
-            return NDD_OK;
-        }
-    }
     if (count > CROWDED) return part(search, visit, visit->start, visit->end);
     return lanes ? compare_lines(search, visit, visit->start, visit->end)
                  : compare_bucket(search, visit, visit->start, visit->end);

@@ -7,10 +7,9 @@
 #include "design/radix.h"
 #include "segment/segment.h"
 #include "table/numbers.h"
-#include "table/pair_sort.h"
 
 struct plan {
-    struct pair_counts counts;
+    uint64_t values, several; /* distinct values, and those with several documents */
     struct part parts[NDD_MAX_DISTANCE + 1];
     uint32_t part_count;
     struct design design;
@@ -18,6 +17,20 @@ struct plan {
     uint32_t width;
     uint64_t size;
 };
+
+/* Counts distinct values, and those with several documents; 0 if the pairs are not in order. */
+static int count_pairs(struct plan *plan, const uint64_t *values, const uint64_t *documents, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || values[i] != values[i - 1]) {
+            if (i > 0 && values[i] < values[i - 1]) return 0;
+            plan->values++;
+            plan->several += i + 1 < n && values[i + 1] == values[i];
+        } else if (documents[i] <= documents[i - 1]) {
+            return 0;
+        }
+    }
+    return 1;
+}
 
 static void plan_documents(struct plan *plan, const uint64_t *documents, size_t n) {
     uint64_t least = UINT64_MAX, most = 0;
@@ -34,16 +47,17 @@ static ndd_status plan_segment(struct plan *plan, const uint64_t *values, const 
                                size_t n, uint32_t k) {
     if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
-    if (!count_pairs(values, documents, n, &plan->counts)) return NDD_BAD_ARGUMENT;
-    if (plan->counts.values > NDD_NUMBERS_MAX) return NDD_TOO_LARGE;
-    ndd_status status = design_for_segment(plan->counts.values, k, plan->parts, &plan->part_count);
+    *plan = (struct plan){0};
+    if (!count_pairs(plan, values, documents, n)) return NDD_BAD_ARGUMENT;
+    if (plan->values > NDD_NUMBERS_MAX) return NDD_TOO_LARGE;
+    ndd_status status = design_for_segment(plan->values, k, plan->parts, &plan->part_count);
     if (status == NDD_OK) {
         status = design_of_parts(&plan->design, plan->parts, plan->part_count, k);
     }
     if (status != NDD_OK) return status;
     plan_documents(plan, documents, n);
-    plan->size = segment_layout(NULL, &plan->design, plan->counts.values, NULL) +
-                 16 * plan->counts.several + padded(plan->width * (uint64_t)n) + NDD_SEGMENT_TRAILER;
+    plan->size = segment_layout(NULL, &plan->design, plan->values, NULL) +
+                 16 * plan->several + padded(plan->width * (uint64_t)n) + NDD_SEGMENT_TRAILER;
     if (plan->size <= SIZE_MAX) return NDD_OK;
     design_close(&plan->design);
     return NDD_TOO_LARGE;
@@ -67,9 +81,9 @@ static void write_header(const struct plan *plan, size_t n, uint32_t k, uint64_t
     store4_le(bytes + AT_SEGMENT_VERSION, NDD_SEGMENT_VERSION);
     store4_le(bytes + AT_SEGMENT_K, k);
     store8_le(bytes + AT_SEGMENT_NOTE, note);
-    store8_le(bytes + AT_SEGMENT_VALUES, plan->counts.values);
+    store8_le(bytes + AT_SEGMENT_VALUES, plan->values);
     store8_le(bytes + AT_SEGMENT_PAIRS, n);
-    store8_le(bytes + AT_SEGMENT_SEVERAL, plan->counts.several);
+    store8_le(bytes + AT_SEGMENT_SEVERAL, plan->several);
     store4_le(bytes + AT_SEGMENT_PARTS, plan->part_count);
     store4_le(bytes + AT_SEGMENT_WIDTH, plan->width);
     store8_le(bytes + AT_SEGMENT_BASE, plan->base);
@@ -132,9 +146,9 @@ static void write_document(const struct plan *plan, uint8_t *to, uint64_t place,
 static void write_documents(const struct plan *plan, const struct segment_table *table,
                             const uint64_t *orders, const uint64_t *values, const uint64_t *documents,
                             size_t n, uint8_t *several) {
-    uint8_t *to = several + 16 * plan->counts.several;
+    uint8_t *to = several + 16 * plan->several;
     uint64_t written = 0;
-    for (uint64_t rank = 0; rank < plan->counts.values; rank++) {
+    for (uint64_t rank = 0; rank < plan->values; rank++) {
         uint64_t value = value_at(table, orders[rank]), first = written;
         for (size_t i = interpolate(values, n, value, 0); i < n && values[i] == value; i++) {
             write_document(plan, to, written++, documents[i]);
@@ -148,7 +162,7 @@ static void write_documents(const struct plan *plan, const struct segment_table 
 
 static void write_body(const struct plan *plan, const uint64_t *values, const uint64_t *documents,
                        size_t n, uint64_t *scratch[2], struct segment_table *tables, uint8_t *bytes) {
-    uint64_t count = plan->counts.values, end = segment_layout(tables, &plan->design, count, bytes);
+    uint64_t count = plan->values, end = segment_layout(tables, &plan->design, count, bytes);
     for (uint32_t i = 0; i < plan->design.count; i++) {
         const uint64_t *orders = sort_orders(&tables[i], values, n, scratch);
         write_table(&tables[i], orders, count, bytes);
@@ -161,7 +175,7 @@ ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, 
     struct plan plan;
     ndd_status status = plan_segment(&plan, values, documents, n, k);
     if (status != NDD_OK) return status;
-    size_t room = (size_t)plan.counts.values + 1;
+    size_t room = (size_t)plan.values + 1;
     uint64_t *memory = scratch == NULL ? malloc(2 * room * sizeof *memory) : scratch;
     uint64_t *halves[2] = {memory, memory == NULL ? NULL : memory + room};
     struct segment_table *tables = malloc(plan.design.count * sizeof *tables);

@@ -5,8 +5,6 @@
  * The rule kept: whatever the pairs are, it takes memory for as many pairs again and no more, and calls
  * itself to a depth of one call for each byte.
  */
-#include "table/pair_sort.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,18 +107,4 @@ ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, uint6
     }
     *distinct = kept;
     return NDD_OK;
-}
-
-int count_pairs(const uint64_t *values, const uint64_t *documents, size_t n, struct pair_counts *counts) {
-    *counts = (struct pair_counts){0, 0};
-    for (size_t i = 0; i < n; i++) {
-        if (i == 0 || values[i] != values[i - 1]) {
-            if (i > 0 && values[i] < values[i - 1]) return 0;
-            counts->values++;
-            counts->several += i + 1 < n && values[i + 1] == values[i];
-        } else if (documents[i] <= documents[i - 1]) {
-            return 0;
-        }
-    }
-    return 1;
 }

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 
 #include "hash/hash.h"
-#include "table/table_crowd.h"
 
 #define MANY_MORE 16 /* growth by a 16th of the values or more is made room for at once, */
 #define FEW_MORE 64  /* if it is by as many */
@@ -55,25 +54,23 @@ void ndd_table_close(ndd_table *table) {
  * be memory for both. If there is too little for the new one, the old design is built again; if that
  * fails too, the table has no index until the next rebuild. */
 static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
-    uint32_t k = table->k;
     index_close(&table->index);
     table->index_made++;
-    ndd_status status =
-        index_open(&table->index, &table->values, room, k, table->preset, &table_crowds);
+    ndd_status status = index_open(&table->index, &table->values, room, table->k, table->preset);
     if (status == NDD_OK) {
         table->index_room = room;
     } else {
-        (void)index_open(&table->index, &table->values, table->index_room, k, table->preset,
-                         &table_crowds);
+        (void)index_open(&table->index, &table->values, table->index_room, table->k, table->preset);
     }
     return status;
 }
 
 /* Values up to which the design for `room` of them is used: a quarter more, so that the first insert
- * after a load does not rebuild the index. */
+ * after a large one does not rebuild the index. */
 static uint64_t served_by(uint64_t room) { return room + room / 4; }
 
-uint64_t table_spare(uint64_t values) {
+/* How many values to make room for when there are `values`: somewhat more. */
+static uint64_t table_spare(uint64_t values) {
     uint64_t room = values + values / 32;
     return room > NDD_NUMBERS_MAX && values <= NDD_NUMBERS_MAX ? NDD_NUMBERS_MAX : room;
 }
@@ -153,7 +150,7 @@ static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t docume
     uint64_t before = table->index_made;
     ndd_status status = make_room(table, document);
     if (table->index_made != before) index_find(&table->index, value, spots);
-    if (status == NDD_OK) status = index_make_room(&table->index, value, spots);
+    if (status == NDD_OK) status = index_make_room(&table->index, spots);
     if (status != NDD_OK) return status;
     index_put(&table->index, value, spots);
     documents_append(&table->documents, table->values.count, document);
@@ -241,7 +238,7 @@ ndd_status ndd_table_remove(ndd_table *table, uint64_t value, uint64_t document,
     if (left == 2) {
         ndd_status status = documents_move_last(&table->documents, place, table->values.count - 1);
         if (status != NDD_OK) return status;
-        (void)index_remove(&table->index, value);
+        index_remove(&table->index, value);
         numbers_remove(&table->values, place);
     }
     *removed = 1;

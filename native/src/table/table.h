@@ -1,4 +1,4 @@
-/* The parts of a table, for table.c, table_probe.c and table_format.c. */
+/* The parts of a table, for table.c, table_list.c and table_probe.c. */
 #ifndef NDD_TABLE_H
 #define NDD_TABLE_H
 
@@ -26,8 +26,5 @@ struct ndd_table {
 /* Probes n values as queries `query`, query + 1, ... of an answer that was begun for them. */
 ndd_status table_probe(const ndd_table *table, const uint64_t *values, size_t n, uint64_t limit, size_t query,
                        ndd_answer *answer);
-
-/* How many values to make room for when there are `values`: somewhat more. */
-uint64_t table_spare(uint64_t values);
 
 #endif

@@ -37,51 +37,32 @@ static ndd_status fill(struct index *index, uint32_t block, const uint64_t *valu
             prefetch_entry(lines, index_line(index, block, values[i + AHEAD_FILL / 2]));
         }
         union line *line = index_line(index, block, values[i]);
-        uint64_t rest = quotient_rest(&lines->quotient, values[i]);
-        ndd_status status = lines_make_room(lines, line, rest);
+        ndd_status status = lines_make_room(lines, line);
         if (status != NDD_OK) return status;
-        lines_put(lines, line, rest);
+        lines_put(lines, line, quotient_rest(&lines->quotient, values[i]));
     }
     return NDD_OK;
 }
 
-static ndd_status open_blocks(struct index *index, const uint64_t *values, uint64_t n, uint32_t width,
-                              uint32_t k, const struct crowd_functions *crowds) {
+static ndd_status open_blocks(struct index *index, const struct numbers *values) {
     uint32_t count = index->design.count;
     index->lines = calloc(count, sizeof *index->lines);
     if (index->lines == NULL) return NDD_NO_MEMORY;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct block *block = &index->design.blocks[i];
-        ndd_status status = lines_open(&index->lines[i], block, width, k, crowds);
-        if (status != NDD_OK) return status;
-    }
     ndd_status status = flips_open(&index->flips, &index->design);
-    for (uint32_t i = 0; i < count && status == NDD_OK; i++) status = fill(index, i, values, n);
+    for (uint32_t i = 0; i < count && status == NDD_OK; i++) {
+        status = lines_open(&index->lines[i], &index->design.blocks[i]);
+    }
+    for (uint32_t i = 0; i < count && status == NDD_OK; i++) status = fill(index, i, values->items, values->count);
     return status;
-}
-
-static ndd_status open_in(struct index *index, struct design design, const uint64_t *values,
-                          uint64_t count, uint32_t width, uint32_t k,
-                          const struct crowd_functions *crowds) {
-    *index = (struct index){.design = design};
-    ndd_status status = NDD_OK;
-    if (design.count > 0) status = open_blocks(index, values, count, width, k, crowds);
-    if (status != NDD_OK) index_close(index);
-    return status;
-}
-
-ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
-                         uint64_t count, uint32_t width, uint32_t k) {
-    return open_in(index, design, values, count, width, k, NULL);
 }
 
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room,
-                      uint32_t k, ndd_preset preset, const struct crowd_functions *crowds) {
-    struct design design;
+                      uint32_t k, ndd_preset preset) {
     *index = (struct index){0};
-    ndd_status status = design_for_probes(&design, room, k, preset);
-    if (status != NDD_OK) return status;
-    return open_in(index, design, values->items, values->count, 64, k, crowds);
+    ndd_status status = design_for_probes(&index->design, room, k, preset);
+    if (status == NDD_OK && index->design.count > 0) status = open_blocks(index, values);
+    if (status != NDD_OK) index_close(index);
+    return status;
 }
 
 void index_find(const struct index *index, uint64_t value, struct spots *spots) {
@@ -95,10 +76,9 @@ void index_prefetch(const struct index *index, const struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) prefetch_entry(&index->lines[i], spots->lines[i]);
 }
 
-ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots) {
+ndd_status index_make_room(struct index *index, const struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) {
-        uint64_t rest = quotient_rest(&index->lines[i].quotient, value);
-        ndd_status status = lines_make_room(&index->lines[i], spots->lines[i], rest);
+        ndd_status status = lines_make_room(&index->lines[i], spots->lines[i]);
         if (status != NDD_OK) return status;
     }
     return NDD_OK;
@@ -110,13 +90,11 @@ void index_put(struct index *index, uint64_t value, const struct spots *spots) {
     }
 }
 
-int index_remove(struct index *index, uint64_t value) {
-    int removed = 1;
+void index_remove(struct index *index, uint64_t value) {
     for (uint32_t i = 0; i < index->design.count; i++) {
         struct lines *lines = &index->lines[i];
-        removed &= lines_remove(lines, index_line(index, i, value), quotient_rest(&lines->quotient, value));
+        lines_remove(lines, index_line(index, i, value), quotient_rest(&lines->quotient, value));
     }
-    return removed;
 }
 
 uint32_t index_keys(const struct index *index) {

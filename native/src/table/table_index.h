@@ -24,14 +24,9 @@ static inline union line *index_line(const struct index *index, uint32_t block, 
     return lines_at(lines, quotient_bucket(&lines->quotient, value));
 }
 
-/* An index of these values, in the design for `room` values, whose buckets may become crowds. */
+/* An index of these values, in the design for `room` values. */
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room, uint32_t k,
-                      ndd_preset preset, const struct crowd_functions *crowds);
-
-/* An index of values of `width` bits in this design, without crowds. The index owns the design, which is
- * closed at once if this fails. */
-ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
-                         uint64_t count, uint32_t width, uint32_t k);
+                      ndd_preset preset);
 void index_close(struct index *index);
 
 /* The bucket of a value in each block table. Holds until the index is closed. */
@@ -45,11 +40,11 @@ void index_find(const struct index *index, uint64_t value, struct spots *spots);
 void index_prefetch(const struct index *index, const struct spots *spots);
 
 /* Makes room for a value, whose spots these are, so that index_put of it cannot fail. */
-ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots);
+ndd_status index_make_room(struct index *index, const struct spots *spots);
 void index_put(struct index *index, uint64_t value, const struct spots *spots);
 
-/* Removes a value; 0 if it is not there. */
-int index_remove(struct index *index, uint64_t value);
+/* Removes a value, which is there. */
+void index_remove(struct index *index, uint64_t value);
 
 /* Buckets visited by a probe. */
 uint32_t index_keys(const struct index *index);

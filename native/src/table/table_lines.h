@@ -4,15 +4,14 @@
  * A bucket's number tells all key bits of the values in it, and an entry holds only the others, its
  * rest (quotient.h): the low 32 bits of that, which a probe compares
  * first, in an array of their own, and the one, two or four bytes above them after those. A bucket
- * is one line of 64 bytes, or up to eight side by side, which cost little more to fetch than one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
+ * is one line of 64 bytes, or up to eight side by side, which cost little more to fetch than one. One
+ * has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
  *
  * The rule kept: a bucket of at most that many entries fits into its lines, and the head counts
- * them; the further ones of a fuller bucket are elsewhere, and the head is their address: contiguous,
- * or, when they are thousands, in a crowd. Many fingerprints close together make one bucket long,
- * never its neighbours.
- *
- * A crowd is an index made of such lines again (table_crowd.h), one level deep. Lines know it only by
- * the functions they were opened with (struct crowd_functions), so nothing here includes it.
+ * them; the further ones of a fuller bucket stand elsewhere in one piece, and the head is their address.
+ * Many fingerprints close together make one bucket long, never its neighbours. A long one is compared
+ * sixteen at a time, 200,000 in some 15 us: an index of its own was hardly faster (measured), unless
+ * all key bits of that many random values were the same.
  */
 #ifndef NDD_TABLE_LINES_H
 #define NDD_TABLE_LINES_H
@@ -31,40 +30,12 @@ union line {
     uint32_t lanes[NDD_LINE_LANES]; /* of a bucket's first line NDD_HEAD_LANES for the head, then the entries */
 };
 
-#ifndef NDD_CROWD_MANY      /* tests set smaller ones */
-#define NDD_CROWD_MANY 2048 /* from this many entries beyond its lines on, a bucket may have a crowd */
-#define NDD_CROWD_FEW 512   /* and down to this many it keeps it */
-#endif
-
 struct overflow {
     uint32_t count;
-    uint32_t capacity; /* even; 0 of a crowd */
+    uint32_t capacity; /* even */
 };
 
-/* What a bucket does with thousands of entries beyond its lines. A crowd begins with a struct overflow of
- * no capacity. open gives NULL without memory, or when searching a crowd would take as long as
- * comparing with every entry; after make_room, put of that rest cannot fail; remove gives 0 if the rest
- * is not there; any gives one of its rests, list all of them, in no order; validate gives NULL, or the
- * rule that does not hold. */
-struct crowd;
-struct crowd_functions {
-    struct crowd *(*open)(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k);
-    void (*close)(struct crowd *crowd);
-    ndd_status (*make_room)(struct crowd *crowd, uint64_t rest);
-    void (*put)(struct crowd *crowd, uint64_t rest);
-    int (*remove)(struct crowd *crowd, uint64_t rest);
-    uint64_t (*any)(const struct crowd *crowd);
-    uint64_t (*count)(const struct crowd *crowd);
-    void (*list)(const struct crowd *crowd, uint64_t *rests);
-    uint64_t (*bytes)(const struct crowd *crowd);
-    const char *(*validate)(const struct crowd *crowd);
-};
-
-static inline struct crowd *overflow_crowd(const struct overflow *overflow) {
-    return overflow->capacity == 0 ? (struct crowd *)(uintptr_t)overflow : NULL;
-}
-
-/* The entries that follow it in memory, when it is no crowd. */
+/* The entries that follow it in memory. */
 static inline uint32_t *overflow_entries(const struct overflow *overflow) {
     return (uint32_t *)((uintptr_t)overflow + sizeof *overflow);
 }
@@ -72,15 +43,12 @@ static inline uint32_t *overflow_entries(const struct overflow *overflow) {
 struct lines {
     union line *at; /* of 2^bits buckets */
     struct memory memory;
-    uint32_t bits;      /* of a key, */
-    uint32_t width;     /* and of a value; fewer than 64 in a crowd */
-    uint32_t k;         /* for which crowds are searched */
+    uint32_t bits;      /* of a key */
     uint32_t lines;     /* of a bucket */
     uint32_t inside;    /* entries that those have room for */
     uint32_t far_bytes; /* of an entry, beside its low 32 bits */
     struct quotient quotient;
     uint64_t overflow_bytes;
-    const struct crowd_functions *crowds; /* NULL: no bucket becomes one */
 };
 
 static inline uint32_t line_inside(const struct lines *lines, const union line *line) {
@@ -114,26 +82,21 @@ static inline void lines_prefetch(const struct lines *lines, const union line *l
     for (uint32_t i = 0; i < lines->lines; i++) prefetch(line + i);
 }
 
-/* A block table for values of `width` bits; the key bits of the block are at most NDD_MAX_PIECES runs. */
-ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k,
-                      const struct crowd_functions *crowds);
+/* An empty block table; the key bits of the block are at most NDD_MAX_PIECES runs. */
+ndd_status lines_open(struct lines *lines, const struct block *block);
 void lines_close(struct lines *lines);
 
 /* Makes room for one more value in a bucket, so that lines_put of it cannot fail. */
-ndd_status lines_make_more(struct lines *lines, union line *line, uint64_t rest);
-static inline ndd_status lines_make_room(struct lines *lines, union line *line, uint64_t rest) {
-    return line->head < lines->inside ? NDD_OK : lines_make_more(lines, line, rest);
+ndd_status lines_make_more(struct lines *lines, union line *line);
+static inline ndd_status lines_make_room(struct lines *lines, union line *line) {
+    return line->head < lines->inside ? NDD_OK : lines_make_more(lines, line);
 }
 void lines_put(const struct lines *lines, union line *line, uint64_t rest);
 
-/* Removes an entry; 0 if it is not there. */
-int lines_remove(struct lines *lines, union line *line, uint64_t rest);
+/* Removes an entry, which is there. */
+void lines_remove(struct lines *lines, union line *line, uint64_t rest);
 
 uint64_t lines_bytes(const struct lines *lines);
-
-/* Any value of a block table that has some; and all of them, in no order. */
-uint64_t lines_any(const struct lines *lines);
-void lines_list(const struct lines *lines, uint64_t *values);
 
 /* The rule that a bucket breaks, or NULL; what it holds is added to the sum and the counts. */
 struct set_sum;

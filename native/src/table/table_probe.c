@@ -13,8 +13,6 @@
 #include "design/near.h"
 #include "table/answer.h"
 #include "table/table.h"
-#include "table/table_crowd.h"
-#include "table/table_crowd_near.h"
 
 #define QUEUE 32 /* buckets prefetched and not yet read; a power of two */
 #define ASKED 20 /* buckets later the overflow of one is prefetched */
@@ -48,14 +46,6 @@ static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uin
     return NDD_OK;
 }
 
-/* Seldom called, and a function of its own, as take_near. */
-static ndd_status read_crowd(const ndd_table *table, const struct visit *visit, uint64_t query,
-                             ndd_answer *answer) {
-    const struct flip *flip = &table->index.flips.list[visit->flip];
-    const struct crowd_query asked = {query, visit->query, table->k, &table->index, flip, answer};
-    return crowd_near(overflow_crowd(line_overflow(visit->line)), visit->rest, &asked);
-}
-
 NDD_INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
                               const struct visit *visit, ndd_answer *answer) {
     const struct flip *flip = &table->index.flips.list[visit->flip];
@@ -75,7 +65,6 @@ NDD_INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *querie
         if (status != NDD_OK) return status;
     }
     if (overflow == NULL) return NDD_OK;
-    if (overflow_crowd(overflow) != NULL) return read_crowd(table, visit, query, answer);
     const uint32_t *entries = overflow_entries(overflow);
     for (uint32_t i = 0; i < overflow->count; i += NDD_LINE_LANES) {
         uint32_t left = overflow->count - i;

@@ -91,4 +91,4 @@ class Promises:
                     self.wrong(f"{key} was acknowledged and is not at {name}")
             for each in service.in_flight():
                 if each.expires > world.now + RESERVATION_SECONDS:
-                    self.wrong(f"{each.document.key} stays in flight at {name}")
+                    self.wrong(f"{each.verdict.document.key} stays in flight at {name}")

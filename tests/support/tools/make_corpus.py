@@ -23,7 +23,6 @@ import numpy as np
 import oracle
 from segment_data import write_segment
 
-from dedup.core.table import Table
 from dedup.demo.site import Site
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.store import Store
@@ -74,18 +73,14 @@ def values(kind: str, count: int) -> list[int]:
 
 
 def table_seeds() -> Iterator[Seed]:
-    """Yield saved tables of every design and kind, and operations on tables."""
+    """Yield segments of every design and kind, and operations on tables."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table"
         sizes = (0, 1, 2, 9, 70, 700, 3000)
         for k, kind, count in itertools.product(
             (0, 3, 6, 15), ("spread", "clusters", "crowded", "extremes"), sizes
         ):
-            table = Table(k)
             numbers = values(kind, count)
-            table.insert_many(numbers, [i % 50 if i % 5 else i for i in range(count)])
-            table.save(path, note=count)
-            yield "load", bytes([k | 16 * (count % 2)]) + path.read_bytes()
             write_segment(path, numbers, [i % 50 if i % 5 else i for i in range(count)], k, count)
             yield "segment", bytes([k | 16 * (count % 2)]) + path.read_bytes()
     from compressed import compress  # builds the paper's library
@@ -104,7 +99,6 @@ def table_seeds() -> Iterator[Seed]:
         if choices[0]:
             operations[::4] = bytes(rng.choices(choices + bytes(range(0, 254, 9)), k=size // 4))
         yield "table", bytes([i % 3 == 0, i * 7 % 16]) + operations
-        yield "crowd", bytes([i % 3 * 2, i * 5 % 16]) + bytes([254, i]) * 2 + operations
 
 
 def store_seeds() -> Iterator[Seed]:

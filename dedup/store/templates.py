@@ -1,22 +1,35 @@
-"""The blocks of text of each site, counted: on how many of its pages each one stands.
+"""What is learned of the sites: the template, the blocks of text that stand on many pages of a site.
 
-    blocks of a page -> how much of it stands on many earlier pages, or on none (Share) -> counted
+    PageReading -> learned(): how much of it is template, or new (Share); its blocks are counted -> its PageFingerprint,
+    `unread` or `partly` where what was read does not stand for the page
+
+A site's menus, slogans and notices stand on many of its pages; who crawls the site sees that. A page is not judged by its
+text (`unread`) if what was read of it is template and nearly nothing else, or if most of what no other page has was not
+read; where much of that was not read (`partly`), its title and canonical URL count.
 
 A page counts once, and only if no page of its title was counted before: copies, and pages of one template without
-titles, make no template. Of such a page counts what no page had: it is not new any more. Counts are kept beside the store, in `site-blocks`, and read again when it is opened. A file that is
-damaged, or of another recipe, is made again: what it held is learned again, and until then pages are judged as those of a new site.
+titles, make no template. Of such a page counts what no page had: it is not new any more. Counts are kept beside the store, in
+`site-blocks`, and read again when it is opened. A file that is damaged, or of another recipe, is made again: what it held is
+learned again, and until then pages are judged as those of a new site.
 
-Invariants: memory is bounded, by a table for each site that grows up to MOST_SETS (160 kB), and by MOST_BYTES for all
-sites, of which those that were not seen for the longest time are forgotten. What is forgotten is learned again.
+Invariants: this only informs the verdict; nothing of it is part of a fingerprint. Memory is bounded, by a table for each
+site that grows up to MOST_SETS (160 kB), and by MOST_BYTES for all sites, of which those that were not seen for the longest
+time are forgotten. What is forgotten is learned again.
 """
 
 import logging
 import threading
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, replace_file
 from dedup.core.native import ffi, lib
+from dedup.model.names import count
+from dedup.model.page import PageFingerprint
+from dedup.model.recipes import NEVER
 
 SITE_BLOCKS = "site-blocks"
 SAVED_AFTER = 4096  # pages that were counted
@@ -24,6 +37,13 @@ SAVED_AFTER = 4096  # pages that were counted
 # A block is template if it stands on more than so many pages of its site: a share of those counted, within bounds.
 TEMPLATE_LEAST, TEMPLATE_MOST, TEMPLATE_SHARE = 10, 50, 0.3
 SHARED_PAGES = 30  # a block on more pages of its site is shared
+
+TEMPLATE_READ = 0.7  # a page of which so much of what was read is template,
+BESIDE_TEMPLATE = 40  # and fewer other words than this, is not judged by its text;
+LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were;
+PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
+# Of a page with fewer shingles than this that are not shared, half of these have to be in a page that it is like.
+OWN_LITTLE = 60
 
 SET_BYTES: int = lib.NDD_SITE_SET
 MOST_SETS = 2500  # of a site: 20,000 blocks
@@ -62,8 +82,49 @@ def template_above(pages: int) -> int:
     return min(TEMPLATE_MOST, max(TEMPLATE_LEAST, int(TEMPLATE_SHARE * pages)))
 
 
-class SiteBlocks:
-    """The counts of sites. For several threads; pages are counted in the order in which they come."""
+def is_unread(share: Share) -> bool:
+    """Whether what was read does not stand for the page."""
+    return is_template(share) or is_left(share)
+
+
+def is_template(share: Share) -> bool:
+    """Whether what was read of a page is the template of its site and nearly nothing else."""
+    return (
+        0 < share.read * TEMPLATE_READ <= share.template
+        and share.read - share.template < BESIDE_TEMPLATE
+    )
+
+
+def is_left(share: Share) -> bool:
+    """Whether most of what no earlier page has was not read."""
+    return share.left > share.read + LEFT_MORE
+
+
+def is_partly(share: Share) -> bool:
+    """Whether what was read stands for a part of the page only: as equal as it may be, it makes no equal pages."""
+    return share.left > PARTLY * share.read + LEFT_MORE
+
+
+def is_seen(share: Share) -> bool:
+    """Whether of what a page says beside the template earlier pages have the most: new, read or not, is half as much or less."""
+    return share.fresh + share.left <= PARTLY * (share.read - share.template - share.fresh)
+
+
+def least_similarity(share: Share) -> float:
+    """Return how similar another page must be: for the words that this one does not share with many pages to be similar by half.
+
+    Two pages of n shingles with the similarity J have u = 2 n / (1 + J) together, of which F stand on many pages; of the
+    others J u - F are common to both. Where fewer than OWN_LITTLE of them are its own, that is to be half of u - F and more.
+    In hundredths, rounded up: a service is told.
+    """
+    n, shared = share.read, share.shared
+    if n - shared >= OWN_LITTLE or not shared:
+        return 0.0
+    return ceil(100 * (2 * n + shared) / (4 * n - shared)) / 100
+
+
+class Templates:
+    """The templates of sites. For several threads; pages are counted in the order in which they come."""
 
     def __init__(
         self,
@@ -89,15 +150,28 @@ class SiteBlocks:
             self._load(first / SITE_BLOCKS)
         self.bytes = sum(map(len, self._sites.values()))  # that the tables take
 
-    def counted(self, title: int, blocks: bytes, site: str) -> Share:
-        """Return how much of a page is known of its site, and count its blocks."""
+    def learned(self, page: PageFingerprint, blocks: bytes, site: str) -> PageFingerprint:
+        """Count the blocks of a page of a site, and return its fingerprint.
+
+        It is `unread` if what was read does not stand for it, `partly` if it stands for a part of it.
+        """
+        if not blocks or not site:
+            return page
         with self._lock:
             table = self._table(site)
             share = self._tell(blocks, table)
-            self._count(table, title, blocks)
+            self._count(table, page.title, blocks)
             if self._file is not None and self._unsaved >= SAVED_AFTER:
                 self._save(self._file)
-        return share
+        left, template = is_left(share), is_template(share)
+        unread = page.unread or left or template
+        partly = not unread and is_partly(share)
+        least = NEVER if left and page.features else least_similarity(share)
+        if template and not left and not is_seen(share):
+            least = 0.0
+        if not (unread or partly or least):
+            return page
+        return replace(page, unread=unread, partly=partly, least=least)
 
     def sites(self) -> list[str]:
         """Return the sites of which something is known."""
@@ -195,6 +269,15 @@ class SiteBlocks:
                 file,
                 error,
             )
+
+
+def in_words(share: Share) -> str:
+    """Return how much of a page its site's memory knows, as a sentence."""
+    read = f"read {count(share.read, 'word')}"
+    if share.template:
+        read += f", {share.template:,} of them on {share.template_pages:,} of the {share.pages:,} pages of this site"
+    left = f"; {count(share.left, 'word')} not read are on none of them"
+    return read + (left if share.left else "; of what was not read nothing is new")
 
 
 def _read(content: bytes, recipe: str) -> dict[str, bytearray]:
