@@ -278,6 +278,33 @@ def test_the_own_address_is_no_datum_however_long_or_written(length: int, writte
     assert not equal({"url": written(urls[0])}, {"url": "http://a.example/c"}, one, two)
 
 
+@pytest.mark.parametrize(
+    "declared",
+    [
+        '<link rel="canonical" href="{}">',
+        '<meta property="og:url" content="{}"/>',
+        "<META content='{}' name=x property='og:url'>",
+    ],
+)
+def test_the_address_that_a_page_declares_is_no_datum(declared: str) -> None:
+    """A copy under ?utm_source= that gives the declared address in an item gives the item of the page that has it."""
+    plain, copy = (
+        "http://www.a.example/a/5?id=1&x=2",
+        "http://www.a.example/a/5?id=1&x=2&utm_source=m",
+    )
+    head = declared.format(html.escape(plain))
+    item = {"url": plain, "price": 5}
+    assert read(item, of=page(plain, head)).items == read(item, of=page(copy, head)).items
+    other = page("http://www.a.example/a/6", declared.format("http://www.a.example/a/6"))
+    assert read(item, of=other).items != read(item, of=page(copy, head)).items
+
+
+def test_the_root_that_every_page_declares_is_a_datum() -> None:
+    """A page that says it is the start page has no address of its own in that."""
+    head = '<link rel="canonical" href="http://www.a.example/">'
+    assert read({"site": "http://www.a.example/"}, of=page(text=head)).has_data
+
+
 def test_a_part_of_the_own_address_is_a_datum() -> None:
     """/print/5 and /a/5 with the id 5 are equal; ?no=7 and ?no=8 with that number are not. A root is no part."""
     one, two = page("http://s.example/a/5"), page("http://s.example/print/5")

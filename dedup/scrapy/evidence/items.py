@@ -3,11 +3,11 @@
     items of a callback -> ItemReader (one page) -> ItemsDigest -> bytes, kept with the page's document
 
 Each field becomes one exact hash. Replaced first: white space between words, the time of the crawl, the page's own whole
-address (also as HTML and as a parameter write it), and, for the comparison with one page, the host of the page in other
-addresses. Where the own address is a value, heading, title and numbers of the page stand for it; for the comparison with
-one page its heading alone, where headings tell the pages of the callback apart. A field of markup that holds the page
-stands for what was read of it. A part of the own address is a datum. With DEDUP_ITEM_FIELDS the named fields alone count,
-as they are.
+address (also as HTML and as a parameter write it, and the one that the page declares), and, for the comparison with one
+page, the host of the page in other addresses. Where the own address is a value, heading, title and numbers of the page
+stand for it; for the comparison with one page its heading alone, where headings tell the pages of the callback apart. A
+field of markup that holds the page stands for what was read of it. A part of the own address is a datum. With
+DEDUP_ITEM_FIELDS the named fields alone count, as they are.
 
 Invariants:
   - Two items that differ in a field are never equal, but for what is replaced, and for two hashes of 64 bits that agree.
@@ -23,7 +23,7 @@ from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
 from hashlib import blake2b
-from html import escape
+from html import escape, unescape
 from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -51,6 +51,7 @@ CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the craw
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
+_DECLARED = re.compile(r"<(?:link|meta)\b[^<>]*\b(?:canonical|og:url)\b[^<>]*>", re.IGNORECASE)
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
 _PAGE_PARTS = "jsdhnb"  # of a page that a field of markup holds, beside its words
 _COLLECTIONS = (list, tuple, set, frozenset)
@@ -363,7 +364,7 @@ class ItemReader:
 
     def _addressed(self, text: str) -> str:
         """Return a text in which the page's host stands, without the page's address."""
-        if text in self._page.urls or text in self._own:
+        if text in self._page.urls or text in self._own or text in self._declared:
             self._is_own = True
             return _URL
         for url in self._own:
@@ -371,6 +372,13 @@ class ItemReader:
                 self._inside = True
                 text = text.replace(url, _URL)
         return text
+
+    @cached_property
+    def _declared(self) -> set[str]:
+        """The addresses that the page says it has, without a site's root."""
+        tags = " ".join(_DECLARED.findall(self._page.text()))
+        urls = (unescape(each).strip() for each in re.findall("[\"'](http[^\"']*)", tags))
+        return {url for url in urls if any(url.split("/", 3)[3:])}
 
     def _is_address(self, value: object) -> bool:
         """Whether a value is the page's own address, its path, or the last parts of that."""
