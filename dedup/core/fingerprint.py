@@ -16,7 +16,7 @@ from dedup.core.numbers import little_endian, number
 from dedup.model.decision import decide
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of, running
-from dedup.model.page import SKETCH_BYTES, PageFingerprint
+from dedup.model.page import PICTURE_FEATURES, SKETCH_BYTES, PageFingerprint
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
@@ -97,7 +97,8 @@ def read_page(
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
     links says whether to gather where it leads, too, numbers whether to gather those of its main text, and
-    blocks whether to list its blocks; with these the fingerprint of a page of which too little was read has its links.
+    blocks whether to list its blocks. The fingerprint of a page of little text has its links, if these are gathered, or, where
+    too little was read, blocks: where it leads may tell what it is a copy of.
     """
     known = keyed_recipe(recipe)
     reader = _borrowed()
@@ -105,7 +106,7 @@ def read_page(
         page = _read(reader, html, encoding, url, known, links)
         found = _page(reader, known)
         more = _gathered(reader, links=links, numbers=numbers, blocks=blocks)
-        if found.unread and blocks:  # where it leads may tell what it is a copy of
+        if (found.unread and blocks) or (links and found.features < PICTURE_FEATURES):
             content = more[1]
             if not links:
                 _read(reader, html, encoding, url, known, links=True)

@@ -43,7 +43,8 @@ from dedup.detector.rules import (
     unlike_any,
 )
 from dedup.detector.templates import Templates
-from dedup.detector.twins import STORED, UnreadPages
+from dedup.detector.twins import STORED, TwinPages
+from dedup.model.decision import common_keys
 from dedup.model.errors import UsageError
 from dedup.model.forms import check_storable, is_storable
 from dedup.model.names import site_of
@@ -115,7 +116,7 @@ class OpenStore(SharedStore):
         super().__init__(store)
         self.templates = templates or Templates(store.recipe, store.path)
         self.reservations = Reservations(store.k)
-        self.unread: UnreadPages | None = None  # once one comes
+        self.twins: TwinPages | None = None  # once one comes
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
 
     def save(self) -> None:
@@ -283,25 +284,25 @@ class EmbeddedDetector(Detector):
         if found or found.cut:
             more = partial(self._reservations.near, value, distance, now)
             in_flight = self._confirmed(asked, found, CROWD, more, partial(_settled, guard=guard))
-        if not inserted and not in_flight and page.unread:
-            inserted = near_duplicates(asked, self._unread_like(page), self.policy)
+        if not inserted and not in_flight and common_keys(page):
+            inserted = near_duplicates(asked, self._twins_of(page), self.policy)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=guard)
 
-    def _unread_like(self, page: PageFingerprint) -> list[tuple[Document, int]]:
-        """Return stored pages that an unread one may be a copy of, whatever their values, with their distances."""
-        if self._shared.unread is None:
-            self._shared.unread = UnreadPages(self._store.latest(STORED))
+    def _twins_of(self, page: PageFingerprint) -> list[tuple[Document, int]]:
+        """Return stored pages that one of little text may be a copy of, whatever their values, with their distances."""
+        if self._shared.twins is None:
+            self._shared.twins = TwinPages(self._store.latest(STORED))
         return [
             (other, (page.value ^ other.page.value).bit_count())
-            for other in self._shared.unread.near(page)
+            for other in self._shared.twins.near(page)
             if other.key in self._store
         ]
 
     def _note(self, documents: Iterable[Document]) -> None:
-        if self._shared.unread is not None:
-            self._shared.unread.note(documents)
+        if self._shared.twins is not None:
+            self._shared.twins.note(documents)
 
     def _answered(self, asked: Document, found: Nearest[Document]) -> list[Neighbour]:
         """Return a probe's answer from the documents it found, at most the nearest NEAR_LIMIT."""

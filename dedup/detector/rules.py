@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
-from dedup.model.decision import UNREAD_ALIKE, decide, identity_of_pages
+from dedup.model.decision import decide, identity_of_pages
 from dedup.model.page import Document, Neighbour, PageFingerprint, Status, Verdict
 from dedup.model.policy import Policy
 
@@ -47,8 +47,6 @@ def near_duplicates(
     others = _comparable(asked, found, policy)
     alike = similarities(asked.page.sketch, [other.page.sketch for other, _ in others])
     least = min(policy.similarity, policy.similarity_titled, policy.similarity_across)
-    if asked.page.unread:
-        least = min(least, UNREAD_ALIKE)
     neighbours = [
         _neighbour(asked, other, distance, similarity, policy)
         for (other, distance), similarity in zip(others, alike, strict=True)
@@ -62,9 +60,12 @@ def _neighbour(
 ) -> Neighbour | None:
     """Return a page as a near-duplicate of the one that is asked about; None if it is none."""
     same_site = other.domain == asked.domain if asked.domain and other.domain else None
-    if not decide(asked.page, other.page, distance, similarity, policy, same_site=same_site).near:
+    found = decide(asked.page, other.page, distance, similarity, policy, same_site=same_site)
+    if not found.near:
         return None
     said = identity_of_pages(asked.page, other.page, similarity) if same_site else "unknown"
+    if found.rule == "links":
+        said = "other"  # their names stand in their texts: what a crawl shows tells whether these count
     return Neighbour(other, distance, similarity, said)
 
 
