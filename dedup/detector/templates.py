@@ -50,11 +50,6 @@ def is_partly(share: Share) -> bool:
     return share.left > PARTLY * share.read + LEFT_MORE
 
 
-def is_seen(share: Share) -> bool:
-    """Whether of what a page says beside the template earlier pages have the most: new, read or not, is half as much or less."""
-    return share.fresh + share.left <= PARTLY * (share.read - share.template - share.fresh)
-
-
 def least_similarity(share: Share) -> float:
     """Return how similar another page must be: for the words that this one does not share with many pages to be similar by half.
 
@@ -83,8 +78,6 @@ class Templates(SiteBlocks):
         unread = page.unread or left or template
         partly = not unread and is_partly(share)
         least = NEVER if left and page.features else least_similarity(share)
-        if template and not left and not is_seen(share):
-            least = 0.0
         if not (unread or partly or least):
             return page
         return replace(page, unread=unread, partly=partly, least=least)

@@ -60,8 +60,7 @@ def decide(
     Two pages of one site that are of two things (by sku, gtin and the like, or beside little text by their identity and
     pictures) are none, whatever their texts. Pages of fewer features than the policy's least are, if they are copies; those
     of which the reader itself says that too little was read have no features, and are, too, if are_unread_twins() says so. A
-    page that is unread for another reason has to be the same word for word, and show the same pictures; or, if its `least`
-    says that it adds nothing new to its template, to have title and pictures in common, and so much of its text. Two pages of
+    page that is unread for another reason has to be the same word for word, and show the same pictures. Two pages of
     little text that lead to the same places are near-duplicates however far apart their values are: a list under two names.
     """
     fewer, led = min(a.features, b.features), policy.similarity_across
@@ -81,10 +80,7 @@ def decide(
         rule: Rule = "copy" if copies else "unread" if unread else "short"
         return Decision(copies, rule, least)
     if unread and (show_two_pictures(a, b) or not are_equal(a, b, similarity)):
-        own = max(a.least, b.least)
-        if not own or not same_title or show_two_pictures(a, b):
-            return Decision(False, "unread", least)
-        least = own
+        return Decision(False, "unread", least)
     if least > 1:
         return Decision(False, "unread" if unread else "short", least)
     if distance <= policy.distance and similarity >= least:

@@ -45,7 +45,6 @@ class Share(NamedTuple):
     left         words that were not read, and that no earlier page has
     template_pages  the least number of pages on which a block of that template stands; 0: there is none
     shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
-    fresh        words that were read, and that no earlier page has
     """
 
     pages: int = 0
@@ -54,7 +53,6 @@ class Share(NamedTuple):
     left: int = 0
     template_pages: int = 0
     shared: int = 0
-    fresh: int = 0
 
 
 def template_above(pages: int) -> int:
@@ -155,7 +153,6 @@ class SiteBlocks:
             share.left,
             share.pages,
             share.shared,
-            share.fresh,
         )
 
     def _made(self, sets: int) -> bytearray:
