@@ -44,11 +44,11 @@ from dedup.detector.rules import (
 )
 from dedup.detector.templates import Templates
 from dedup.detector.twins import STORED, TwinPages
-from dedup.model.decision import common_keys
 from dedup.model.errors import UsageError
 from dedup.model.forms import check_storable, is_storable
 from dedup.model.names import site_of
 from dedup.model.page import (
+    PICTURE_FEATURES,
     SKETCH_BYTES,
     USUAL,
     Document,
@@ -284,7 +284,7 @@ class EmbeddedDetector(Detector):
         if found or found.cut:
             more = partial(self._reservations.near, value, distance, now)
             in_flight = self._confirmed(asked, found, CROWD, more, partial(_settled, guard=guard))
-        if not inserted and not in_flight and common_keys(page):
+        if not (inserted or in_flight) and page.features < PICTURE_FEATURES:
             inserted = near_duplicates(asked, self._twins_of(page), self.policy)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
@@ -292,6 +292,8 @@ class EmbeddedDetector(Detector):
 
     def _twins_of(self, page: PageFingerprint) -> list[tuple[Document, int]]:
         """Return stored pages that one of little text may be a copy of, whatever their values, with their distances."""
+        if not (page.links or page.unread):
+            return []
         if self._shared.twins is None:
             self._shared.twins = TwinPages(self._store.latest(STORED))
         return [
