@@ -16,7 +16,7 @@ from dedup.core.numbers import little_endian, number
 from dedup.model.decision import decide
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of, running
-from dedup.model.page import SKETCH_BYTES, PageFingerprint
+from dedup.model.page import PICTURE_FEATURES, SKETCH_BYTES, PageFingerprint
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
@@ -97,14 +97,17 @@ def read_page(
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
     links says whether to gather where it leads, too, numbers whether to gather those of its main text, and
-    blocks whether to list its blocks, and to gather links; then the fingerprint of a page of which too little was read
-    has its links.
+    blocks whether to list its blocks, and to gather links. Then, and of little text wherever links are gathered, the
+    fingerprint has the page's links: where it leads may tell what it is a copy of.
     """
     known = keyed_recipe(recipe)
     reader = _borrowed()
     try:
         _read(reader, html, encoding, url, known, links or blocks)
-        return _reading(reader, known, links=links or blocks, numbers=numbers, blocks=blocks)
+        little = PICTURE_FEATURES if links else 0
+        return _reading(
+            reader, known, links=links or blocks, numbers=numbers, blocks=blocks, little=little
+        )
     finally:
         _idle.append(reader)
 
@@ -349,8 +352,12 @@ def _reading(
     links: bool = False,
     numbers: bool = False,
     blocks: bool = False,
+    little: int = 0,
 ) -> PageReading:
-    """Return what a reader found on its last page; some of it only if asked for."""
+    """Return what a reader found on its last page; some of it only if asked for.
+
+    little  the fingerprint of a page of fewer features, or of which too little was read, has its links
+    """
     page, hashes, n = reader.page, reader.hashes, reader.n
     led_to, content, address, numbered, texts, listed = b"", b"", b"", b"", b"", b""
     if links:
@@ -380,8 +387,8 @@ def _reading(
         page.features,
         recipe.id,
         bool(page.unread),
-        # where a page leads of which too little was read may tell what it is a copy of
-        links=hash_of_links(content) if content and page.unread and blocks else 0,
+        # where a page of little text leads may tell what it is a copy of
+        links=hash_of_links(content) if content and (page.unread or page.features < little) else 0,
         parts=reader.parts[:],
         thing=page.thing,
     )

@@ -3,7 +3,7 @@
 interface.py     Detector and AsyncDetector: what every detector does
 detector.py      EmbeddedDetector: probe, reserve, insert, release; all steps of a page; and for asyncio
 rules.py         which of the nearby pages count, which pages are not judged by their text
-twins.py         pages of which too little was read, by what two of them may have in common
+twins.py         pages of little text, by what two of them may have in common
 reservations.py  the pages in flight
 remote.py        a detector whose store is a table service's: for asyncio, and for threads
 

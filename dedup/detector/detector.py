@@ -42,11 +42,12 @@ from dedup.detector.rules import (
     rank,
     unlike_any,
 )
-from dedup.detector.twins import STORED, UnreadPages
+from dedup.detector.twins import STORED, TwinPages
 from dedup.model.errors import UsageError
 from dedup.model.forms import check_storable
 from dedup.model.names import site_of
 from dedup.model.page import (
+    PICTURE_FEATURES,
     SKETCH_BYTES,
     USUAL,
     Document,
@@ -109,7 +110,7 @@ class OpenStore(SharedStore):
         super().__init__(store)
         self.templates = templates or Templates(store.recipe, store.path)
         self.reservations = Reservations(store.k, memory)
-        self.unread: UnreadPages | None = None  # once one comes
+        self.twins: TwinPages | None = None  # once one comes
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
 
     def end(self) -> None:
@@ -249,8 +250,8 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, options, self._clock())
             if verdict.status not in _DROPPED:
                 self._store.insert(stored := _stored(asked, time.time()))
-                if self._shared.unread is not None:
-                    self._shared.unread.note((stored,))
+                if self._shared.twins is not None:
+                    self._shared.twins.note((stored,))
                 self._reservations.note_inserted((page.value,))
             return verdict
 
@@ -273,19 +274,21 @@ class EmbeddedDetector(Detector):
         if found or found.cut:
             more = partial(self._reservations.near, value, distance, now)
             in_flight = self._confirmed(asked, found, CROWD, more, partial(_settled, guard=guard))
-        if not inserted and not in_flight and page.unread:
-            inserted = near_duplicates(asked, self._unread_like(page), self.policy)
+        if not (inserted or in_flight) and page.features < PICTURE_FEATURES:
+            inserted = near_duplicates(asked, self._twins_of(page), self.policy)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=guard)
 
-    def _unread_like(self, page: PageFingerprint) -> list[tuple[Document, int]]:
-        """Return stored pages that an unread one may be a copy of, whatever their values, with their distances."""
-        if self._shared.unread is None:
-            self._shared.unread = UnreadPages(self._store.latest(STORED))
+    def _twins_of(self, page: PageFingerprint) -> list[tuple[Document, int]]:
+        """Return stored pages that one of little text may be a copy of, whatever their values, with their distances."""
+        if not (page.links or page.unread):
+            return []
+        if self._shared.twins is None:
+            self._shared.twins = TwinPages(self._store.latest(STORED))
         return [
             (other, (page.value ^ other.page.value).bit_count())
-            for other in self._shared.unread.near(page)
+            for other in self._shared.twins.near(page)
             if other.key in self._store
         ]
 
@@ -427,8 +430,8 @@ class EmbeddedDetector(Detector):
             self._store.insert(documents[0])
         else:
             self._store.insert_many(documents)
-        if self._shared.unread is not None:
-            self._shared.unread.note(documents)
+        if self._shared.twins is not None:
+            self._shared.twins.note(documents)
         for document, token in zip(documents, tokens, strict=True):
             self._reservations.end(token, "inserted", document.page.value)
 
@@ -457,8 +460,8 @@ class EmbeddedDetector(Detector):
                     if document is not None:
                         self._reservations.end_same(key, document.page, "inserted")
             stored = [document for document in dict(changes).values() if document is not None]
-            if self._shared.unread is not None:
-                self._shared.unread.note(stored)
+            if self._shared.twins is not None:
+                self._shared.twins.note(stored)
             values = [document.page.value for document in stored]
             self._reservations.note_inserted(values)
             if not judge or not stored:

@@ -39,15 +39,19 @@ def near_duplicates(
         and (policy.scope == "global" or (domain and other.domain == domain))
     ]
     alike = similarities(page.sketch, [other.page.sketch for other, _ in others])
-    least = loosest(policy, unread=page.unread)
+    least = loosest(policy)
     neighbours: list[Neighbour] = []
     for (other, distance), similarity in zip(others, alike, strict=True):
         if similarity < least:
             continue  # as nearly all of a crowd that is near only by value
         same_site = other.domain == domain if domain and other.domain else None
-        if decide(page, other.page, distance, similarity, policy, same_site=same_site).near:
-            said = identity_of_pages(page, other.page, similarity) if same_site else "unknown"
-            neighbours.append(Neighbour(other, distance, similarity, said))
+        decided = decide(page, other.page, distance, similarity, policy, same_site=same_site)
+        if not decided.near:
+            continue
+        said = identity_of_pages(page, other.page, similarity) if same_site else "unknown"
+        if decided.rule == "links":
+            said = "other"  # their names stand in their texts: a crawl shows whether these count
+        neighbours.append(Neighbour(other, distance, similarity, said))
     return sorted(neighbours, key=rank)
 
 

@@ -154,10 +154,9 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  * reader's and holds until its next page. */
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
 
-/* The other words of the last page's main content, a hash for each block in their order: of all its words in the upper 32
- * bits; in the lower ones without the title's, if it is a short block that has some of them, as a line that says where one
- * is (0: none is left). Without the first headings, and without the line or two above a lower one that says the title where
- * these do not. The memory is the reader's and holds until its next page. */
+/* The other words of the last page's main content, a hash for each block but the first headings, in their order: of all
+ * its words in the upper 32 bits; in the lower ones without the title's, if it is a short block that has some of them, as
+ * a line that says where one is (0: none is left). The memory is the reader's and holds until its next page. */
 ndd_status ndd_reader_texts(ndd_reader *reader, const uint64_t **hashes, size_t *n);
 
 /* The blocks of the last page (docs/reference/fingerprint-spec.md, "List of blocks"): the hash of each in the lower
@@ -215,7 +214,6 @@ typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t template; /* those of them in blocks that stand on more than `template_above` pages */
     uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
-    uint32_t fresh;  /* words of those that were read, and stand on none */
     uint32_t left;   /* words of those that were not read, and stand on none */
     uint32_t pages; /* the least number of pages on which such a block of the template stands; 0: there is none */
 } ndd_site_share;

@@ -7,11 +7,12 @@
 A callback stores pages if its items hold nothing but the page: {url, title, html}, or {url}. Then pages that are equal
 in title, heading, words and numbers are copies. Of an item with other fields the text alone decides nothing: they count,
 and the pictures, data and attributes of the page, too. A copy may add the same blocks as FEW others of its pattern, with
-numbers of their own (a banner, a date, a counter), or lack the same: it never replaces anything.
+numbers of their own (a banner, a date, a counter), or lack the same: it never replaces anything. Where menus, and what
+stands beside little text, are the same, that counts for all patterns of the callback.
 
 Where no item has the title, title and heading may differ, too, with the numbers in the first headings, and lines that say
 them beside the text. If most of the page was read, and one page says, in its headings, what the other calls itself (a month
-with one article). Or, as on FEW others of the pattern, if no other words differ and the main content leads to the same pages
+with one article). Or, as on FEW others, if no other words differ and the main content leads to the same pages
 (a list under two tags).
 """
 
@@ -21,8 +22,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from dedup.core.fingerprint import IN_HEADING, PageReading
-from dedup.model.differences import WORDS, undirected
-from dedup.model.page import PART
+from dedup.model.differences import TEMPLATE, WORDS, undirected
+from dedup.model.page import PART, PICTURE_FEATURES
 from dedup.model.recipes import recipe_of
 from dedup.scrapy.evidence.enough import FEW, MANY, MOST
 from dedup.scrapy.evidence.items import ReadItem
@@ -155,7 +156,7 @@ class CallbackEvidence:
         differ = self._differ(pattern, reading, mine, theirs)
         if not differ:
             return True
-        added = self._template(pattern, differ, mine, theirs)
+        added = self._template(pattern, reading, differ, mine, theirs)
         return added is not None and self._added[added] >= FEW
 
     def note_other(
@@ -163,7 +164,7 @@ class CallbackEvidence:
     ) -> None:
         """Note a page that is kept beside its original: what it adds may be what all of its pattern do."""
         differ = self._differ(pattern, reading, mine, theirs)
-        added = self._template(pattern, differ, mine, theirs)
+        added = self._template(pattern, reading, differ, mine, theirs)
         if added is not None and len(self._added) < TEMPLATES:
             self._added[added] += 1
 
@@ -192,7 +193,12 @@ class CallbackEvidence:
         return (differ - NAMES) | {WORDS} if is_list else differ
 
     def _template(
-        self, pattern: Pattern, differ: set[str], mine: PageText | None, theirs: PageText | None
+        self,
+        pattern: Pattern,
+        reading: PageReading,
+        differ: set[str],
+        mine: PageText | None,
+        theirs: PageText | None,
     ) -> tuple[str, str, int] | None:
         """Return what one of the two pages adds, the same for all of a pattern that do; None if it is not that alone."""
         if mine is None or theirs is None or self._exact or not differ <= {"w", "n", *BESIDE}:
@@ -205,4 +211,9 @@ class CallbackEvidence:
             return None
         if not added and BESIDE in differ:  # what stands there is not known: it may be the item
             return None
-        return pattern.callback, undirected(pattern.difference), abs(added)
+        # such blocks, or a list under other names, mean the same however the URLs differ; not in another template, nor where
+        # something beside little text differs
+        is_little = reading.fingerprint.features < PICTURE_FEATURES
+        apart = {TEMPLATE, BESIDE} if is_little else {TEMPLATE}
+        is_one = (added or named) and not apart & {*pattern.signals}
+        return pattern.callback, "" if is_one else undirected(pattern.difference), abs(added)
