@@ -154,9 +154,10 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  * reader's and holds until its next page. */
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
 
-/* The other words of the last page's main content, a hash for each block but the first headings, in their order: of all
- * its words in the upper 32 bits; in the lower ones without the title's, if it is a short block that has some of them, as
- * a line that says where one is (0: none is left). The memory is the reader's and holds until its next page. */
+/* The other words of the last page's main content, a hash for each block in their order: of all its words in the upper 32
+ * bits; in the lower ones without the title's, if it is a short block that has some of them, as a line that says where one
+ * is (0: none is left). Without the first headings, and without the line or two above a lower one that says the title where
+ * these do not. The memory is the reader's and holds until its next page. */
 ndd_status ndd_reader_texts(ndd_reader *reader, const uint64_t **hashes, size_t *n);
 
 /* The blocks of the last page (docs/reference/fingerprint-spec.md, "List of blocks"): the hash of each in the lower

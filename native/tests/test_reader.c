@@ -393,6 +393,10 @@ static void test_texts(void) {
     CHECK(texts_of("<title>Git</title><h1>Git</h1><p>Tag git 2<p>git", one) == 2);
     CHECK(texts_of("<title>Hub</title><h1>Hub</h1><p>Tag hub 3<p>hub", other) == 2);
     CHECK((uint32_t)one[0] == (uint32_t)other[0] && one[0] != other[0] && (uint32_t)one[1] == 0 && one[1] != 0);
+    CHECK(texts_of("<title>Git basics | Site</title><h1>Site</h1><p>slogan<h2>Git basics</h2><p>text", one) == 2);
+    CHECK(texts_of("<title>Git basics | Site</title><h1>Site</h1><p>other<h2>Git basics</h2><p>text", other) == 2 && memcmp(one, other, 16) == 0);
+    CHECK(texts_of("<title>Git basics</title><h1>Git basics</h1><p>text<h2>Git</h2><p>more", one) == 3);
+    CHECK(texts_of("<title>Git basics</title><h1>Site</h1><p>text<h2>Git more</h2><p>more", one) == 3);
     CHECK(ndd_reader_texts(NULL, &hashes, &n) == NDD_BAD_ARGUMENT);
 }
 

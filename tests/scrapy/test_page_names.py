@@ -169,6 +169,19 @@ def test_a_word_of_a_title_that_both_have_counts() -> None:
     assert not is_copy(one, other, "w", FEW)
 
 
+def test_a_slogan_above_the_headline_is_of_the_site() -> None:
+    """Another one on each page, under a first heading that has the site's name; below the headline a word counts."""
+
+    def text(slogan: str, main: str) -> str:
+        return page("Water leak | Blog", "Blog", f"<p>{slogan}</p><h2>Water leak</h2>{main}")
+
+    one, other = (text(f"all about {what}", PROSE) for what in ("gas", "water pipes"))
+    assert not is_copy(one, other, "w", FEW - 1)
+    assert is_copy(one, other, "w", FEW)
+    one, other = (text("all", f"<p>all about {what}</p>{PROSE}") for what in ("gas", "water pipes"))
+    assert not is_copy(one, other, "w", FEW)
+
+
 def test_a_list_may_have_a_link_to_its_other_name() -> None:
     """A page has none to itself; where the two lead elsewhere, too, they are two lists."""
     links = "".join(f"<a href='/{name}'>x</a>" for name in ("git", "hub", "else"))

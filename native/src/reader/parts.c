@@ -166,12 +166,34 @@ static int is_in_title(const struct ndd_reader *reader, uint64_t bits, uint64_t 
     return 0;
 }
 
-/* Whether a block names the page, as a heading or a line that says where one is does: enough of its words are the title's. */
-static int is_name(const struct ndd_reader *reader, uint64_t title, const struct block *block) {
+/* How many words of a block are the title's; 0 if it is long, or not one in so many. */
+static uint32_t title_share(const struct ndd_reader *reader, uint64_t title, const struct block *block, uint32_t share) {
     uint32_t n = 0;
     for (uint32_t at = 0; at < block->tokens && block->tokens <= NAME_MOST; at++)
         n += (uint32_t)is_in_title(reader, title, reader->tokens.at[block->first_token + at]);
-    return NAME_SHARE * n >= block->tokens && n > 0;
+    return share * n >= block->tokens ? n : 0;
+}
+
+/* The number of the block with which the page's own text begins. That is its headline (headline.c); where headings of the
+ * first level say the site's name, and the first lower one says more of the title, word for word, it is that one, if little
+ * stands above it: a slogan under that name. */
+static size_t find_text(const struct ndd_reader *reader, uint64_t title) {
+    uint32_t above = 0, said = 0;
+    int is_under = 0; /* a heading of the first level */
+    for (size_t i = 0; i < reader->blocks.n && above <= NAME_MOST; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        const uint32_t is_top = block->context & IN_TOP;
+        if (block->weight == 0) continue;
+        if (!(block->context & (IN_TOP | IN_HEADING))) {
+            above += block->tokens;
+            continue;
+        }
+        const uint32_t says = title_share(reader, title, block, is_top ? 2 : 1);
+        if (!is_top) return is_under && says > said ? i : 0;
+        is_under = 1;
+        if (says > said) said = says;
+    }
+    return 0;
 }
 
 /* How many numbers a block begins with; next is its first number. */
@@ -244,11 +266,11 @@ ndd_status ndd_reader_texts(ndd_reader *reader, const uint64_t **hashes, size_t 
     const uint64_t title = title_bits(reader);
     size_t next = 0;
     reader->texts.n = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
+    for (size_t i = find_text(reader, title); i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         const uint64_t *tokens = reader->tokens.at + block->first_token;
         if (block->weight == 0 || block->tokens == 0 || block->context & IN_TOP) continue;
-        const uint64_t name = is_name(reader, title, block) ? title : 0;
+        const uint64_t name = title_share(reader, title, block, NAME_SHARE) > 0 ? title : 0;
         struct digits of = {0, 0};
         uint32_t number = next_number(reader, block, &next, &of);
         uint64_t words = 0, unnamed = 0;
