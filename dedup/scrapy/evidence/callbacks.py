@@ -25,7 +25,7 @@ from dedup.core.fingerprint import IN_HEADING, PageReading
 from dedup.model.differences import TEMPLATE, WORDS, undirected
 from dedup.model.page import PART, PICTURE_FEATURES
 from dedup.model.recipes import recipe_of
-from dedup.scrapy.evidence.enough import FEW, MANY, MOST
+from dedup.scrapy.evidence.enough import FEW, MANY, MOST, Bounded
 from dedup.scrapy.evidence.items import ReadItem
 from dedup.scrapy.evidence.page_text import PageText, leads_the_same, more_numbers
 from dedup.scrapy.evidence.patterns import Pattern
@@ -51,9 +51,8 @@ class _Callback(msgspec.Struct):
     asks_beyond: bool = False
     noisy: set[int] = set()
     fetched_twice: list[str] = []
-    heading: bytes | None = (
-        None  # of the first page whose items have its address; b"": others have others
-    )
+    # of the first page whose items have its address; b"": others have others
+    heading: bytes | None = None
 
 
 class CallbackEvidence:
@@ -62,24 +61,17 @@ class CallbackEvidence:
     def __init__(self, *, exact: bool = False) -> None:
         """Know none. exact: pages are copies only if they are equal in all signals (DEDUP_PROOF)."""
         self._exact = exact
-        self._known: dict[str, _Callback] = {}
-        self._added = Counter[
-            tuple[str, str, int]
-        ]()  # pages of a pattern that add, or lack, the same
-        self._alone = Counter[
-            tuple[str, int]
-        ]()  # near-duplicates whose items differ in one field alone
-
-    def _of(self, callback: str) -> _Callback:
-        if callback not in self._known and len(self._known) < CALLBACKS:
-            self._known[callback] = _Callback()
-        return self._known.get(callback) or _Callback(stores_pages=False)
+        self._known = Bounded[str, _Callback](CALLBACKS, lambda _: _Callback())
+        # pages of a pattern that add, or lack, the same
+        self._added = Counter[tuple[str, str, int]]()
+        # near-duplicates whose items differ in one field alone
+        self._alone = Counter[tuple[str, int]]()
 
     def note_items(
         self, callback: str, items: Sequence[ReadItem], heading: bytes | None = None
     ) -> None:
         """Note the items of a page, and its heading if they have its address."""
-        known = self._of(callback)
+        known = self._known[callback]
         if heading is not None:
             known.heading = heading if known.heading in {None, heading} else b""
         known.is_text = known.is_text or any(each.is_text for each in items)
@@ -95,14 +87,14 @@ class CallbackEvidence:
 
     def may_store_pages(self, callback: str) -> bool:
         """Whether the items of a callback may hold nothing but the page: no item had anything else."""
-        return self._of(callback).stores_pages
+        return self._known[callback].stores_pages
 
     def stores_pages(self, callback: str, *, only: bool = False) -> bool:
         """Whether the items of a callback hold the page, and beside it what is the same in all; and it asks for links only.
 
         only: whether they hold nothing else: then the text is the item.
         """
-        known = self._of(callback)
+        known = self._known[callback]
         holds = known.stores_pages and not (only and known.data)
         return holds and not known.asks_beyond and known.pages >= FEW
 
@@ -110,15 +102,15 @@ class CallbackEvidence:
 
     def headings_differ(self, callback: str) -> bool:
         """Whether headings tell apart the pages whose items have their address."""
-        return self._of(callback).heading == b""
+        return self._known[callback].heading == b""
 
     def noisy_places(self, callback: str) -> set[int]:
         """Return the places of numbers that each fetch of a page of a callback changes."""
-        return self._of(callback).noisy
+        return self._known[callback].noisy
 
     def may_fetch_twice(self, pattern: Pattern, most: int) -> bool:
         """Whether a page is fetched again, to find such places; at most so many of a callback, one of a difference."""
-        known, difference = self._of(pattern.callback), undirected(pattern.difference)
+        known, difference = self._known[pattern.callback], undirected(pattern.difference)
         wants = difference not in known.fetched_twice and len(known.fetched_twice) < most
         known.fetched_twice += [difference] * wants
         return wants
@@ -138,12 +130,12 @@ class CallbackEvidence:
 
     def examines_requests(self, callback: str, *, has_items: bool = False) -> bool:
         """Whether it is to be found out if a page has a link to its request; where some have none, without items."""
-        known = self._of(callback)
+        known = self._known[callback]
         return not has_items if known.asks_beyond else known.requests < EXAMINED
 
     def note_request(self, callback: str, *, linked: bool) -> None:
         """Note whether a page of a callback has a link to its request."""
-        known = self._of(callback)
+        known = self._known[callback]
         known.requests += 1
         known.asks_beyond = known.asks_beyond or not linked
 
@@ -172,7 +164,7 @@ class CallbackEvidence:
         self, pattern: Pattern, reading: PageReading, mine: PageText | None, theirs: PageText | None
     ) -> set[str]:
         """Return the signals that count, of those that differ."""
-        counts, known = {*TEXT}, self._of(pattern.callback)
+        counts, known = {*TEXT}, self._known[pattern.callback]
         if self._exact:
             counts |= EXACT
         elif known.is_text:
