@@ -60,7 +60,8 @@ def decide(
     Two pages of one site that are of two things (by sku, gtin and the like, or beside little text by their identity and
     pictures) are none, whatever their texts. Pages of fewer features than the least of the limits are, if they are copies; those
     of which the reader itself says that too little was read have no features, and are, too, if are_unread_twins() says so. A
-    page that is unread for another reason has to be the same word for word, and show the same pictures. Two pages of
+    page that is unread for another reason has to be the same word for word, and show the same pictures; or, if its `least`
+    says that it adds nothing new to its template, to have title and pictures in common, and so much of its text. Two pages of
     little text that lead to the same places are near-duplicates however far apart their values are: a list under two names.
     """
     fewer, led = min(a.features, b.features), limits.similarity_across
@@ -77,13 +78,18 @@ def decide(
         )
         rule: Rule = "copy" if copies else "unread" if unread else "short"
         return Decision(copies, rule, least)
-    if unread and (show_two_pictures(a, b) or not are_equal(a, b, similarity)):
+    if unread and show_two_pictures(a, b):
         return Decision(False, "unread", least)
+    if unread and not are_equal(a, b, similarity):
+        own = max(a.least, b.least)
+        if not own or not same_title:
+            return Decision(False, "unread", least)
+        least = own
     if least > 1:
         return Decision(False, "unread" if unread else "short", least)
     if distance <= limits.distance and similarity >= least:
         return Decision(True, "similarity", least)
-    if same_site and lead_the_same(a, b) and similarity >= led:
+    if same_site and not unread and lead_the_same(a, b) and similarity >= led:
         return Decision(True, "links", led)
     return Decision(False, "distance" if distance > limits.distance else "similarity", least)
 

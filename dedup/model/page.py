@@ -92,7 +92,8 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     partly    much of the page that no earlier page of its site has was not read (Detector.learned): its title and
               canonical URL count. Not stored or sent
     least     how similar to it a page of its site has to be, if the policy asks for less (Detector.learned): to a page with few
-              words of its own, in much that its site has on many pages; none is to one with much that is new. Not stored or sent
+              words of its own, in much that its site has on many pages; none is to one with much that is new. Of an unread page
+              (0: none): how similar one with its title and pictures has to be. Not stored or sent
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     parts     eight hashes of 4 bytes, little-endian, 0 for none, of what two pages of similar text may differ in: inline
               data, sources of images and embedded pages, data attributes, h1 headings, words with digits, text beside the main

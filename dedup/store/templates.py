@@ -65,6 +65,7 @@ class Share(NamedTuple):
     left         words that were not read, and that no earlier page has
     template_pages  the least number of pages on which a block of that template stands; 0: there is none
     shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
+    fresh        words that were read, and that no earlier page has
     """
 
     pages: int = 0
@@ -73,6 +74,7 @@ class Share(NamedTuple):
     left: int = 0
     template_pages: int = 0
     shared: int = 0
+    fresh: int = 0
 
 
 def template_above(pages: int) -> int:
@@ -101,6 +103,11 @@ def is_left(share: Share) -> bool:
 def is_partly(share: Share) -> bool:
     """Whether what was read stands for a part of the page only: as equal as it may be, it makes no equal pages."""
     return share.left > PARTLY * share.read + LEFT_MORE
+
+
+def is_seen(share: Share) -> bool:
+    """Whether of what a page says beside the template earlier pages have the most: new, read or not, is half as much or less."""
+    return share.fresh + share.left <= PARTLY * (share.read - share.template - share.fresh)
 
 
 def least_similarity(share: Share) -> float:
@@ -160,6 +167,8 @@ class Templates:
         unread = page.unread or left or template
         partly = not unread and is_partly(share)
         least = NEVER if left and page.features else least_similarity(share)
+        if template and not left and not is_seen(share):
+            least = 0.0
         if not (unread or partly or least):
             return page
         return replace(page, unread=unread, partly=partly, least=least)
@@ -220,6 +229,7 @@ class Templates:
             share.left,
             share.pages,
             share.shared,
+            share.fresh,
         )
 
     def _made(self, sets: int) -> bytearray:

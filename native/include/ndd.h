@@ -215,6 +215,7 @@ typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t template; /* those of them in blocks that stand on more than `template_above` pages */
     uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
+    uint32_t fresh;  /* words of those that were read, and stand on none */
     uint32_t left;   /* words of those that were not read, and stand on none */
     uint32_t pages; /* the least number of pages on which such a block of the template stands; 0: there is none */
 } ndd_site_share;

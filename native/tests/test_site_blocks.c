@@ -80,6 +80,9 @@ static void test_one_title(void) {
     ndd_site_share share;
     ndd_site_tell(site, SETS, blocks, 2, 0, 0, &share);
     CHECK(share.left == 0 && share.template == 5 && share.pages == 1 && ndd_site_blocks(site) == 2);
+    list(blocks, 1, 79, 2, 1);
+    ndd_site_tell(site, SETS, blocks, 2, 0, 0, &share);
+    CHECK(share.read == 7 && share.fresh == 2);
 }
 
 /* What stands on many pages stays, however many others come. */

@@ -260,6 +260,7 @@ def test_every_option_of_reserve_does_the_same(ways, name):
 
 
 ALIKE = page(differing=differing(0.9))
+TITLED = page(differing=differing(0.82), identity=saying(8))  # the stored page's title
 
 
 @pytest.mark.parametrize(
@@ -275,6 +276,18 @@ ALIKE = page(differing=differing(0.9))
             page(),
             {"unread": True, "least": NEVER},
             {"exempt": "unread", "least": NEVER},
+            ("exempt", "unread", None),
+        ),
+        (
+            TITLED,
+            {"unread": True, "least": 0.8},
+            {"exempt": "unread", "least": 0.8},
+            ("near_duplicate", "", A),
+        ),
+        (
+            TITLED,
+            {"unread": True, "least": 0.9},
+            {"exempt": "unread", "least": 0.9},
             ("exempt", "unread", None),
         ),
         (page(identity=saying(7)), {}, {}, ("near_duplicate", "", A)),

@@ -216,6 +216,39 @@ def test_a_page_of_frame_is_dropped_if_it_is_the_same(
         )
 
 
+STUB = picture(7000, own=20)
+DATED = STUB + "<p>" + text(77, 6) + "</p>"
+
+
+@pytest.mark.parametrize(
+    ("html", "status"),
+    [
+        (DATED, "near_duplicate"),
+        (STUB + "<p>" + text(78, 12) + "</p>", "exempt"),
+        (DATED.replace("7000.jpg", "7001.jpg"), "exempt"),
+        (DATED.replace("Picture 7000", "Picture"), "exempt"),
+        (DATED.replace(text(7000, 20), text(7001, 20)), "exempt"),
+    ],
+    ids=["words that others have", "words that none has", "another picture", "title", "own words"],
+)
+def test_a_page_of_template_may_have_words_more_that_other_pages_have(
+    tmp_path: Path, html: str, status: str
+) -> None:
+    """It has the title and the pictures of an earlier one, half of the same own words, and hardly anything new."""
+    with dedup.open(tmp_path) as detector:
+        verdicts(detector)
+        for number, known in enumerate((DATED, picture(7001, own=20), STUB)):
+            url = f"{SITE}/known/{number}"
+            verdict = detector.reserve(detector.fingerprint(known, url=url), url)
+            if number == 2:
+                detector.insert(verdict)
+            else:
+                detector.release(verdict)
+        page = detector.fingerprint(html, url=f"{SITE}/other")
+        assert page.unread
+        assert detector.reserve(page, f"{SITE}/other").status == status
+
+
 def test_a_page_counts_once_and_a_title_counts_once() -> None:
     """A page that comes again, and a hundred pages of one title, teach nothing."""
     templates = Templates(RECIPE)

@@ -104,7 +104,7 @@ uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint
 
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t template_above,
                    uint32_t shared_above, ndd_site_share *share) {
-    ndd_site_share found = {0, 0, 0, 0, 0};
+    ndd_site_share found = {0, 0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++) {
         uint32_t high = load4_le(blocks + 8 * i + 4), words = high & WORDS_MOST;
         uint32_t pages = pages_of(site, sets, hash_at(blocks, i));
@@ -113,6 +113,7 @@ void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, si
             continue;
         }
         found.read += words;
+        if (pages == 0) found.fresh += words;
         if (pages > shared_above) found.shared += words > 2 ? words - 2 : 1;
         if (pages <= template_above) continue;
         found.template += words;
