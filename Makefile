@@ -107,7 +107,7 @@ compiled: $(VENV)/test-tools
 	@[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -q -m "not long" --ignore tests/spark >/dev/null
 
 # Kafka's jars, fetched by Maven into the user's cache folder, once. Without them its tests are skipped.
-kafka: $(VENV)/installed
+kafka: $(VENV)/test-tools
 	@if [ -z "$$KAFKA_BOOTSTRAP_SERVERS" ] && command -v mvn >/dev/null; then \
 		$(BIN)/python tests/support/broker.py 2>&1 | tail -n 1; fi
 
