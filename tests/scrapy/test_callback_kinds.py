@@ -2,9 +2,11 @@
 
 import pytest
 import scrapy
+from scrapy.settings import Settings
 from scrapy.spiders import CrawlSpider, Rule
 
-from dedup.scrapy.page.request import callback_name
+from dedup.scrapy.page.request import callback_name, kind_of_page
+from dedup.scrapy.settings import Config
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,47 @@ def test_the_callback_of_a_page_is_that_of_its_rule(callback, meta, name):
         )
         == name
     )
+
+
+class Starting(CrawlSpider):
+    name = "starting"
+    rules = [Rule(callback="thing"), Rule()]
+
+    def parse_start_url(self, response):
+        return self.thing(response)
+
+    def thing(self, response):
+        pass
+
+
+class More(Starting):
+    rules = [*Starting.rules, Rule(callback="other")]
+
+
+class Plain(Starting):
+    parse_start_url = CrawlSpider.parse_start_url
+
+
+@pytest.mark.parametrize(
+    ("spider", "settings", "kind"),
+    [
+        (Starting, {}, "thing"),
+        (More, {}, "parse"),
+        (Plain, {}, "parse"),
+        (scrapy.Spider, {}, "parse"),
+        (Starting, {"DEDUP_KINDS": False}, ""),
+        (Starting, {"DEDUP_PROOF": "text"}, "parse"),
+    ],
+)
+def test_the_start_page_of_a_crawl_spider_is_compared_with_those_of_its_rules(
+    spider, settings, kind
+):
+    """Where it has items of start pages, and the rules have one callback. Its own name stays."""
+    config = Config.from_settings(Settings(settings))
+    start = scrapy.Request("http://a/")
+    assert kind_of_page(start, "parse", spider(name="a"), config) == kind
+    linked = scrapy.Request("http://a/", Starting(name="a").thing)
+    assert kind_of_page(linked, "thing", spider(name="a"), config) in {"thing", ""}
 
 
 class Ruled(CrawlSpider):

@@ -1,7 +1,7 @@
 """The add-on beside the rest of Scrapy: encodings, retries, the HTTP cache, spiders of every kind."""
 
 import pytest
-from crawling import TEXT, Case, Page, article, hub, run_case, run_cases, words
+from crawling import TEXT, WRITES, Case, Page, article, hub, run_case, run_cases, words
 from scrapy.settings import default_settings
 
 REFRESH = '<meta http-equiv="refresh" content="0; url=/refreshed">'
@@ -143,6 +143,31 @@ def test_without_a_reactor(tmp_path):
 
 # the case's class is derived of whatever the name Recorder stands for
 OF_RULES = f"import scrapy, crawling\nfrom crawling import Recorder\n{CRAWL_SPIDER}crawling.Recorder = Rules\n"
+START = """
+rules = [scrapy.spiders.Rule(LinkExtractor(), callback="page", follow=True)]
+
+def parse_start_url(self, response):
+    return self.page(response)
+
+def page(self, response):
+    yield {"url": response.url, "html": response.text}
+"""
+
+
+@pytest.mark.parametrize("of_start", [True, False], ids=["its items", "no items"])
+def test_the_start_page_of_a_crawl_spider_comes_once(tmp_path, of_start):
+    """Its copy is another callback's page; where nothing is brought of the start page, the copy is kept."""
+    first = [f"/{name}" for name in "abcd"]
+    pages = {
+        "/": article(9, *first),
+        **{path: article(50 + n, "/e") for n, path in enumerate(first)},
+    }
+    pages |= {"/e": article(60, "/index.html"), "/index.html": article(9, *first)}
+    body = START if of_start else START.replace("return self.page(response)", "return ()")
+    crawl = run_case(tmp_path, Case(pages, body, WRITES), setup=OF_RULES)
+    brought = [each["url"].removeprefix(crawl.url) for each in crawl.items]
+    assert sorted(brought) == sorted([*first, "/e", "/" if of_start else "/index.html"])
+    assert not crawl.faults
 
 
 def test_crawl_spider(tmp_path):

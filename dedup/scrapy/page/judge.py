@@ -28,12 +28,12 @@ from dedup.scrapy.evidence.seen import FETCHED
 from dedup.scrapy.memory import Space
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.request import (
-    KIND_CHARACTERS,
     Mark,
     callback_name,
     exemption,
     has_to_be_closed,
     key_of,
+    kind_of_page,
     mark,
 )
 from dedup.scrapy.page.session import Session
@@ -102,15 +102,12 @@ class Judge:
         reading = session.read(space.recipe, response)
         if 0 < session.depth <= request.meta.get("depth", 0):  # no link of it is followed
             reading = reading._replace(links=b"", content_links=b"")
-        kind = request.meta.get("dedup_kind")
-        if kind is None:
-            kind = called if config.kinds else ""
         is_start = noted.copied is None and request.meta.get("is_start_request")
         options = ReserveOptions(
             url=response.url,
             exempt="start" if is_start and "start" in config.exempt else None,
             guard=False,
-            kind=str(kind)[:KIND_CHARACTERS],
+            kind=kind_of_page(request, called, session.crawler.spider, config),
         )
         fingerprint = reading.fingerprint
         if session.learns_template:

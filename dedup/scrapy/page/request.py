@@ -193,6 +193,27 @@ def asks(yielded: Request, wanted: frozenset[str]) -> bool:
 # -------------------------------------------------------------------------- whether it is judged
 
 
+def kind_of_page(request: Request, called: str, spider: Any, config: Config) -> str:
+    """Return what a page is compared within, unless its request says otherwise: its callback's name; "": all pages."""
+    if (given := request.meta.get("dedup_kind")) is not None:
+        return str(given)[:KIND_CHARACTERS]
+    if not config.kinds:
+        return ""
+    # with "text" a start page that gave no items would stand for the pages of the rules
+    is_start = request.callback is None and config.proof != "text"
+    return ((is_start and _rules_callback(spider)) or called)[:KIND_CHARACTERS]
+
+
+def _rules_callback(spider: Any) -> str:
+    """Return the one callback of a CrawlSpider's rules, if it has start pages parsed, too (parse_start_url); else ""."""
+    default = CrawlSpider.parse_start_url
+    if not isinstance(spider, CrawlSpider) or type(spider).parse_start_url is default:
+        return ""
+    every = (rule.callback for rule in spider.rules)
+    names = {e if isinstance(e, str) else getattr(e, "__name__", "") for e in every if e}
+    return names.pop() if len(names) == 1 else ""
+
+
 def exemption(request: Request, response: Response, config: Config, *, inline: bool) -> str | None:
     """Return the reason for which a page is not judged, before its bytes are read.
 
