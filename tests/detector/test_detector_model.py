@@ -26,6 +26,11 @@ def says_another(a: PageFingerprint, b: PageFingerprint) -> bool:
     return any(x != y for x, y in zip(*halves, strict=True) if x and y)
 
 
+def leads_there_too(a: PageFingerprint, b: PageFingerprint) -> bool:
+    """Whether two pages of little text lead to the same places."""
+    return a.links == b.links != 0 and all(8 <= page.features < 60 for page in (a, b))
+
+
 class Crawl(RuleBasedStateMachine):
     """Many steps of a crawl, each checked against a brute-force model of the rules."""
 
@@ -50,7 +55,9 @@ class Crawl(RuleBasedStateMachine):
             self.detector.close()
             self.folder.cleanup()
 
-    def near(self, fingerprint: PageFingerprint, key: str, kind: str, others: list) -> list:
+    def near(
+        self, fingerprint: PageFingerprint, key: str, kind: str, others: list, most: int = 4
+    ) -> list:
         found = []
         for other_key, other, other_kind, paid in others:
             if kind and other_kind and kind != other_kind:
@@ -66,15 +73,24 @@ class Crawl(RuleBasedStateMachine):
                 least = (0.85 if titled else 0.875) if one_site else 0.75
             else:
                 least = 0.875 if one_site and fewer >= 8 else 2.0
-            if other_key != key and distance <= 4 and alike >= least:
+            if other_key == key:
+                continue
+            if distance <= 4 and alike >= least:
                 told = one_site and says_another(fingerprint, other)
                 copied = distance == 0 and alike == 1 and fewer >= 8
                 found.append((-alike, distance, other_key, told and not copied, paid))
+            elif (
+                distance <= most
+                and one_site
+                and alike >= 0.75
+                and leads_there_too(fingerprint, other)
+            ):
+                found.append((-alike, distance, other_key, True, paid))
         return sorted(found)
 
-    def stored_near(self, fingerprint: PageFingerprint, key: str, kind: str) -> list:
+    def stored_near(self, fingerprint: PageFingerprint, key: str, kind: str, most: int = 4) -> list:
         others = [(k, *document) for k, document in self.inserted.items()]
-        return self.near(fingerprint, key, kind, others)
+        return self.near(fingerprint, key, kind, others, most)
 
     pages = st.builds(
         lambda **fields: page(**fields | {"features": 0} if fields["unread"] else fields),
@@ -108,6 +124,8 @@ class Crawl(RuleBasedStateMachine):
         alive = [(*each, True) for *each, end in self.in_flight.values() if end > self.clock.now]
         stored = self.stored_near(fingerprint, key, kind)
         flying = self.near(fingerprint, key, kind, alive)
+        if not stored and not flying:  # no search finds what leads to the same places
+            stored = self.stored_near(fingerprint, key, kind, most=64)
         alike, like = bool(stored or flying), stored[0][2] if stored else None
         if guard:
             stored, flying = ([n for n in found if not n[3]] for found in (stored, flying))
