@@ -311,8 +311,7 @@ class Documents:
         self._count = self._removed_count = 0
         self._unflushed = True  # whether documents.mdb has a commit that is not flushed: an earlier process's, maybe
         self._fell_back = False
-        self.dirty = threading.Event()  # there is something to flush,
-        self.urgent = threading.Event()  # and a fold waits for it
+        self.dirty, self.urgent = threading.Event(), threading.Event()
         self._syncing = threading.Lock()
         self.unflushed_bytes = 0
         try:

@@ -2,9 +2,11 @@
 
 import pytest
 
+from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence import callbacks as module
 from dedup.scrapy.evidence.callbacks import EXAMINED, FEW, CallbackEvidence
 from dedup.scrapy.evidence.items import ReadItem
+from dedup.scrapy.evidence.patterns import Pattern
 
 HOLDS = ReadItem(holds_page=True)
 NOTHING = ReadItem()
@@ -75,3 +77,8 @@ def test_callbacks_beyond_the_bound_keep_no_pages(monkeypatch: pytest.MonkeyPatc
         evidence.note_items("another", [HOLDS])
     assert evidence.stores_pages("parse")
     assert not evidence.stores_pages("another")
+    markup = read_page("<main><p>text<img src='/a.jpg'>")
+    for callback in ("parse", "another"):
+        other_picture = Pattern(callback, "a.example", "s", "=")
+        is_copy = evidence.are_copies(other_picture, markup, None, None)
+        assert is_copy == (callback == "parse")

@@ -448,6 +448,13 @@ def test_what_cannot_be_read_has_no_digest(value: object) -> None:
         assert list(value) == [0, 1, 2]  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("piece", ["<link canonical ", "canonical ", "<meta og:url='http"])
+def test_promise_7_any_bytes_are_safe_an_address_is_looked_for_in_linear_time(piece: str) -> None:
+    """In tags without an end, too: this ends."""
+    of = page(text="<link " + piece * 200_000)
+    assert read({"image": "http://www.a.example/b.png"}, of=of).number == 1
+
+
 @pytest.mark.parametrize(
     "item", [Raises(a=1), object(), 5, None], ids=["raises", "object", "number", "none"]
 )
@@ -478,6 +485,8 @@ def test_a_title_is_the_page_and_a_number_in_it_is_a_datum() -> None:
         assert reader.add({"url": URL, "value": value}) is not None
         (kinds,) = reader.items
         assert [*kinds.data] == ["value"] * is_datum
+        once = ItemReader(of, ItemRules(NAMES), finds_title=False).add({"value": value})
+        assert once is not None and [*once.data] == ["value"] and not once.has_title
 
 
 def test_what_a_callback_is_given_is_compared_but_for_the_address() -> None:

@@ -13,6 +13,7 @@ from dedup.scrapy.evidence.page_text import (
     OWN_BYTES,
     Names,
     PageText,
+    content_hashes,
     leads_the_same,
     text_of,
     title_of,
@@ -228,6 +229,30 @@ def test_title_and_headings_are_read_in_any_case() -> None:
     page = "<TITLE lang=en>Opening hours &amp; prices</Title><h1 class=a>Leeds <b>hours</b></h1><h2>Monday</h2>"
     assert Names.of(page) == Names("opening hours prices leeds", "monday")
     assert title_of("<p>no title") == ""
+
+
+def hashes(html: str, callback: str = "parse") -> set[bytes]:
+    found = content_hashes(callback, read_page(html, numbers=True), html)
+    return {found[at : at + 8] for at in range(0, len(found), 8)}
+
+
+def test_content_is_new_by_a_word_a_block_or_a_picture_and_not_by_a_number() -> None:
+    """Of one callback; a picture is another one by its address, numbers in it included."""
+    one = hashes(page("Lake 17", "Lake 17", "<p>Seen in 2026</p><img src=/17.jpg>"))
+    assert hashes(page("Lake 18", "Lake 18", "<p>Seen in 2027</p><img src=/17.jpg>")) == one
+    assert hashes(page("Hill 17", "Hill 17", "<p>Seen in 2026</p><img src=/17.jpg>")) - one
+    assert hashes(page("Lake 17", "Lake 17", "<p>Seen at night</p><img src=/17.jpg>")) - one
+    assert (
+        len(hashes(page("Lake 17", "Lake 17", "<p>Seen in 2026</p><img src='/18.jpg'>")) - one) == 1
+    )
+    assert not hashes(page("Lake 17", "Lake 17", ""), "other") & one
+
+
+@pytest.mark.parametrize("piece", ["<img", "<img ", "<img src", "<img src=", " src= "])
+def test_promise_7_any_bytes_are_safe_pictures_are_looked_for_in_linear_time(piece: str) -> None:
+    """In tags without an end, too: this ends."""
+    nothing = read_page("", numbers=True)
+    assert len(content_hashes("parse", nothing, "<img " + piece * 200_000)) <= 8
 
 
 @pytest.mark.parametrize("piece", ["<h1>", "<h1", "<h1 <", "<title>", "<title", "<h2><", "<"])

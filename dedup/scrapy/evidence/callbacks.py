@@ -165,17 +165,18 @@ class CallbackEvidence:
     ) -> set[str]:
         """Return the signals that count, of those that differ."""
         counts, known = {*TEXT}, self._known[pattern.callback]
+        stores_pages = known.stores_pages and known.pages > 0  # 0: beyond CALLBACKS
         if self._exact:
             counts |= EXACT
         elif known.is_text:
             is_read = reading.words_read >= MOST * reading.words
             counts |= set() if is_read else {*BESIDE}
-        elif known.data or not known.stores_pages:  # without any, a print copy lacks nothing
+        elif known.data or not stores_pages:  # without any, a print copy lacks nothing
             counts |= {e for e in IN_MARKUP if any(reading.fingerprint.parts[PART[e]])}
         differ = counts.intersection(pattern.signals)
         if not differ & NAMES or mine is None or theirs is None:
             return differ
-        if self._exact or known.has_title or known.data or not known.stores_pages:
+        if self._exact or known.has_title or known.data or not stores_pages:
             return differ
         # else the text may not be the page; nor, if words are added, near the other whatever was not read
         least = recipe_of(reading.fingerprint.recipe).similarity if WORDS in differ else MOST

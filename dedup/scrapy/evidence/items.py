@@ -51,7 +51,8 @@ CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the craw
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
-_DECLARED = re.compile(r"<(?:link|meta)\b[^<>]*\b(?:canonical|og:url)\b[^<>]*>", re.IGNORECASE)
+_HEAD_TAG = re.compile(r"<(?:link|meta)\b[^<>]*>", re.IGNORECASE)
+_DECLARES = re.compile(r"\b(?:canonical|og:url)\b", re.IGNORECASE)
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
 _PAGE_PARTS = "jsdhnb"  # of a page that a field of markup holds, beside its words
 _COLLECTIONS = (list, tuple, set, frozenset)
@@ -141,12 +142,12 @@ _decoder = msgspec.msgpack.Decoder(ItemsDigest)
 class ItemPage(NamedTuple):
     """What a page's items are read against.
 
-    urls     its own addresses
-    text     returns its decoded body, "" if it has none
-    size     bytes of its body
-    reading  how dedup read it
-    callback its callback
-    noted    meta["dedup"], which is no datum of the page
+    urls      its own addresses
+    text      returns its decoded body, "" if it has none
+    size      bytes of its body
+    reading   how dedup read it
+    callback  the name of its callback
+    noted     meta["dedup"], which is no datum of the page
     """
 
     urls: tuple[str, ...]
@@ -250,8 +251,10 @@ class ItemReader:
             loose, by_heading = _hash(kind, fields, own), _hash(kind, fields, heading)
         whole = loose if fields == known else _hash(kind, known, own)
         exact = _hash(page.callback, whole).to_bytes(8, "big")
-        others = [e for e in fields if not (holds_page and e[1].startswith(_PAGE))]
-        beside = _hash(kind, others) if len(others) < len(fields) else 0
+        beside = 0
+        if holds_page:
+            others = [each for each in fields if not each[1].startswith(_PAGE)]
+            beside = _hash(kind, others) if len(others) < len(fields) else 0
         kinds = (holds_page, is_text, has_title, self._inside, self._is_own)
         self.items.append(ReadItem(exact, loose, by_heading, beside, fields, data, *kinds))
         return self.items[-1]
@@ -376,7 +379,8 @@ class ItemReader:
     @cached_property
     def _declared(self) -> set[str]:
         """The addresses that the page says it has, without a site's root."""
-        tags = " ".join(_DECLARED.findall(self._page.text()))
+        # two expressions, since one would take quadratic time over a tag without an end
+        tags = " ".join(filter(_DECLARES.search, _HEAD_TAG.findall(self._page.text())))
         urls = (unescape(each).strip() for each in re.findall("[\"'](http[^\"']*)", tags))
         return {url for url in urls if any(url.split("/", 3)[3:])}
 
@@ -398,8 +402,8 @@ class ItemReader:
         fields, beside, held = b"", 0, None
         if len(items) == 1:
             names, item = self._rules.names, self.items[0]
-            told = sorted((names[name], _hash(value)) for name, value in item.fields[:FIELDS])
-            fields, beside = b"".join(pack(">IQ", *each) for each in told), item.beside
+            pairs = sorted((names[name], _hash(value)) for name, value in item.fields[:FIELDS])
+            fields, beside = b"".join(pack(">IQ", *each) for each in pairs), item.beside
         if any(each.holds_page for each in self.items):
             is_named = any(each.has_title or each.data for each in self.items)
             held = text_of(self._page.reading, "" if is_named else self._page.text())

@@ -19,7 +19,7 @@ from dedup.core.fingerprint import IN_HEADING, PageReading, number_runs
 
 NUMBERS = 64  # of a page that items hold
 BLOCKS = 64  # of its text that are told apart
-PICTURES = 100  # of a page that may be new
+PICTURES = 100  # of a page whose addresses are hashed
 OWN_BYTES = 200  # of title and first-level headings; of a page with more they are not known
 HEADINGS_BYTES = 200  # of the other headings; what comes after is not known to be said
 HEADINGS, TEXT = 100, 2000  # of a page, and characters of one, which are read
@@ -120,8 +120,8 @@ def text_of(reading: PageReading, html: str = "") -> PageText:
     )
 
 
-def said_by(callback: str, reading: PageReading, html: str) -> bytes:
-    """Return hashes of what a page of a callback says, without numbers: words of its names, blocks, and pictures."""
+def content_hashes(callback: str, reading: PageReading, html: str) -> bytes:
+    """Return hashes of what a page of a callback consists of, without numbers: words of its names, blocks, and pictures."""
     found: set[object] = {*_NUMBERED.sub("", " ".join(Names.of(html))).split()}
     found |= {n >> 32 for n in _hashes(reading.texts)} | {*_PICTURE.findall(html)[:PICTURES]}
     every = (f"{callback} {each}".encode("utf-8", "replace") for each in found)

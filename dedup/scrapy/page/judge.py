@@ -281,7 +281,7 @@ class Judge:
             self._counts[f"exempt/{verdict.reason}"] += 1
         else:
             self._counts[verdict.status] += 1
-        if verdict.reason == "unchanged":
+        if verdict.reason == "unchanged" and self._session.config.unchanged == "drop":
             self._counts["unchanged"] += 1
         if verdict.status == "near_duplicate" and verdict.match is not None:
             self._counts[f"near_duplicate/distance/{verdict.match.distance}"] += 1

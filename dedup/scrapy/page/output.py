@@ -28,7 +28,7 @@ from dedup.scrapy.evidence.items import (
     encode,
 )
 from dedup.scrapy.evidence.lists import rows_of
-from dedup.scrapy.evidence.page_text import placed, said_by
+from dedup.scrapy.evidence.page_text import content_hashes, placed
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.outlinks import NewRequests, Outlinks
 from dedup.scrapy.page.request import (
@@ -251,9 +251,9 @@ class CheckedPage(PassingPage):
         """Return what passes, now that it is known which items are new, and note it."""
         page, session = self.page, self._session
         is_refetch = page.handling == "refetch"
-        # where items hold the page, each page of an endless calendar is another item
-        is_item = is_refetch or not session.callbacks.stores_pages(page.callback)
-        is_news = (any(is_new) and is_item) or self._says_new(is_new)
+        # where items hold the page, each page of an endless calendar is another item, and no news
+        holds_page = not is_refetch and session.callbacks.stores_pages(page.callback)
+        is_news = (any(is_new) and not holds_page) or self._has_new_content(is_new)
         if any(is_new):
             self._note_new(digest)
         if is_news:
@@ -273,13 +273,13 @@ class CheckedPage(PassingPage):
         self._count(len(is_new) - sum(is_new), withheld, gave)
         return self._released(passing)
 
-    def _says_new(self, is_new: list[bool]) -> bool:
-        """Whether a page with too few words to be compared says something, and has no item that was seen."""
+    def _has_new_content(self, is_new: list[bool]) -> bool:
+        """Whether a page with too few words to be compared has content, or a picture, that none before had, and no seen item."""
         page = self.page
         if page.handling != "accept" or page.pattern is not None or not all(is_new):
             return False
         html = getattr(self._response, "text", "")
-        return page.space.seen.take_item(said_by(page.callback, page.reading, html))
+        return page.space.seen.take_item(content_hashes(page.callback, page.reading, html))
 
     def _gave(self, digest: ItemsDigest, *, new: bool, links: bool) -> str:
         """Return why the page was kept, in words: which fields differ from its match's."""
